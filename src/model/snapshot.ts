@@ -1,0 +1,276 @@
+// The only thing that passes from the supervisor to the workers: everything they need to serve, as plain frozen data.
+// Invariant: structured-cloneable (no functions, classes, undefined members); equal digests mean equal indexes, because
+// both sides build them with the same pure functions. All durations are milliseconds, all sizes bytes.
+
+export const partNames = ['routing', 'health', 'certificates', 'keys'] as const;
+export type PartName = (typeof partNames)[number];
+
+export interface Snapshot {
+  /** Rises by one with every publication, survives restarts. */
+  readonly revision: number;
+  readonly parts: SnapshotParts;
+  /** SHA-256 (hex) over the canonical JSON of each part. */
+  readonly digests: Readonly<Record<PartName, string>>;
+}
+
+export interface SnapshotParts {
+  readonly routing: RoutingPart;
+  readonly health: HealthPart;
+  readonly certificates: CertificatesPart;
+  readonly keys: KeysPart;
+}
+
+/** What one worker is told to change: only the parts whose digest differs. */
+export interface SnapshotDelta {
+  readonly revision: number;
+  readonly parts: Partial<SnapshotParts>;
+  readonly digests: Readonly<Record<PartName, string>>;
+}
+
+// ---- routing ---------------------------------------------------------------------------------------------------
+
+export interface RoutingPart {
+  readonly settings: Settings;
+  readonly entrypoints: readonly Entrypoint[];
+  readonly hosts: readonly Host[];
+  readonly services: readonly Service[];
+}
+
+export interface Settings {
+  /** CIDRs whose X-Forwarded-* are believed. */
+  readonly trustedProxies: readonly string[];
+  /** `tls.redirect`: plaintext requests of `auto` hosts are answered 308. */
+  readonly redirect: boolean;
+  readonly accessLog: boolean;
+  readonly accessLogFormat: 'json' | 'pretty';
+  /** Emit the RFC 7239 `Forwarded` field beside X-Forwarded-*. */
+  readonly forwardedField: boolean;
+  readonly limits: Limits;
+}
+
+/** Every limit of `[limits]`, resolved. Infinity is written as `Number.MAX_SAFE_INTEGER`. */
+export interface Limits {
+  readonly headerTimeoutMs: number;
+  readonly tlsHandshakeTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly bodyIdleTimeoutMs: number;
+  readonly streamIdleTimeoutMs: number;
+  readonly headerSize: number;
+  readonly headerCount: number;
+  readonly targetSize: number;
+  readonly bodySize: number;
+  /** Per entrypoint and, shared out, per worker. */
+  readonly connections: number;
+  /** Per peer address; MAX_SAFE_INTEGER: no limit. */
+  readonly connectionsPerPeer: number;
+  /** Open connections to one backend from one worker. */
+  readonly backendConnections: number;
+  readonly backendConnectTimeoutMs: number;
+  readonly backendHeadTimeoutMs: number;
+  readonly backendKeepAliveTimeoutMs: number;
+  readonly drainMs: number;
+  readonly streamDrainMs: number;
+  readonly maxHoldMs: number;
+  readonly holdRequests: number;
+  readonly holdSize: number;
+  readonly h2Streams: number;
+}
+
+export type EntrypointProtocol = 'http' | 'https' | 'smart_tcp' | 'tls_mux' | 'tcp' | 'udp';
+
+export interface Entrypoint {
+  readonly name: string;
+  /** Canonical: '' for the wildcard address, else an IP literal without brackets. */
+  readonly host: string;
+  readonly port: number;
+  readonly protocol: EntrypointProtocol;
+  /** The port clients reach, when a port mapping lies in front; null: `port`. */
+  readonly publicPort: number | null;
+  /** CIDRs that may connect; empty: everyone. */
+  readonly trustedCidrs: readonly string[];
+  /** CIDRs whose forwarded headers are believed on this entrypoint; null: `settings.trustedProxies`. */
+  readonly trustedProxies: readonly string[] | null;
+  readonly maxConnections: number;
+  /** "config.toml:12 entrypoints.web", for `explain` and errors. */
+  readonly origin: string;
+}
+
+export type TlsPolicy = 'auto' | 'always' | 'never';
+
+export interface Host {
+  /** Canonical exact host, `*.suffix` (exactly one label) or `*` (catch-all). IPv6 in brackets. */
+  readonly pattern: string;
+  readonly origin: string;
+  readonly tls: TlsPolicy;
+  /** Names of the entrypoints that serve it. */
+  readonly entrypoints: readonly string[];
+  readonly minVersion: '1.2' | '1.3';
+  readonly clientAuth: ClientAuth | null;
+  /** Strict-Transport-Security value; null: not sent. */
+  readonly hsts: string | null;
+  /** Longest path first; the last one, '/', always exists unless the declaration left it out on purpose. */
+  readonly routes: readonly Route[];
+}
+
+export interface ClientAuth {
+  readonly mode: 'request' | 'require';
+  /** PEM bundle of the accepted issuers. */
+  readonly ca: string;
+}
+
+export interface Route {
+  /** Host pattern plus path, e.g. "app.test/api": metric label, service name suffix, log field. */
+  readonly id: string;
+  readonly origin: string;
+  /** '/' or '/a/b' without a trailing slash: matches itself and whole segments below. */
+  readonly path: string;
+  readonly action: RouteAction;
+  /** Overrides the Host sent to the backend; null: the canonical request host. */
+  readonly hostHeader: string | null;
+  readonly requestHeaders: HeaderRules;
+  readonly responseHeaders: HeaderRules;
+  readonly compression: Compression | null;
+  /** At most one more try, on another backend first; false: never. */
+  readonly retry: boolean;
+  readonly rateLimit: RateLimit | null;
+  /** `[limits]` with this route's overrides applied. */
+  readonly limits: Limits;
+}
+
+export type RouteAction =
+  | { readonly kind: 'forward'; readonly service: string; readonly rewrite: PathRewrite | null }
+  | {
+      readonly kind: 'respond';
+      readonly status: number;
+      readonly headers: readonly (readonly [string, string])[];
+      readonly body: string;
+    }
+  | { readonly kind: 'redirect'; readonly status: number; readonly to: string };
+
+/** `strip`: remove the route's path. `replace`: put `to` in its place. Both keep the rest and the query byte for byte. */
+export type PathRewrite = { readonly kind: 'strip' } | { readonly kind: 'replace'; readonly to: string };
+
+export interface HeaderRules {
+  readonly remove: readonly string[];
+  /** Replaces. */
+  readonly set: readonly (readonly [string, string])[];
+  /** Appends a line. */
+  readonly add: readonly (readonly [string, string])[];
+}
+
+export interface Compression {
+  /** In order of preference. */
+  readonly encodings: readonly ('zstd' | 'br' | 'gzip')[];
+  readonly minSize: number;
+  /** Media types without parameters, `text/*` allowed. */
+  readonly types: readonly string[];
+}
+
+export interface RateLimit {
+  /** Tokens a client address gains per second. */
+  readonly perSecond: number;
+  readonly burst: number;
+}
+
+export type Balance = 'least_requests' | 'round_robin' | 'hash_client' | 'hash_header' | 'hash_cookie';
+export type BackendProtocol = 'http1' | 'h2c' | 'h2' | 'https';
+
+export interface Service {
+  /** An external route's is its host key (plus path for a sub-route), a network service's its name. */
+  readonly name: string;
+  readonly origin: string;
+  readonly generation: Generation;
+  /** `run`; `paused`: arrivals wait (service hold); `stopped`: 503 with a maintenance page. */
+  readonly state: 'run' | 'paused' | 'stopped';
+  readonly balance: Balance;
+  /** Header or cookie name for `hash_*`; '' otherwise. */
+  readonly balanceKey: string;
+  /** Name of the signed cookie that pins a client to a backend; '' when not sticky. */
+  readonly stickyCookie: string;
+  readonly protocol: BackendProtocol;
+  readonly upstreamTls: UpstreamTls | null;
+  readonly health: HealthCheck | null;
+  readonly passive: PassiveHealth;
+  readonly drainMs: number;
+  readonly streamDrainMs: number;
+  readonly maxHoldMs: number;
+}
+
+export interface Generation {
+  /** Rises and is never reused, over restarts too. */
+  readonly number: number;
+  readonly backends: readonly Backend[];
+  /** Where the addresses came from: "config.toml:30 …" or "service switch 2026-…". */
+  readonly origin: string;
+}
+
+export interface Backend {
+  /** `host:port` as configured, IPv6 in brackets; the identity of a backend inside its generation. */
+  readonly address: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface UpstreamTls {
+  /** SNI and verified name; '' : the backend's host name. */
+  readonly sni: string;
+  readonly verify: boolean;
+  /** PEM; '' : the system's roots. */
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface HealthCheck {
+  readonly type: 'http' | 'tcp';
+  readonly path: string;
+  /** Host header of the probe; '' : the service's host. */
+  readonly host: string;
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+  /** Consecutive results that flip the state. */
+  readonly healthyAfter: number;
+  readonly unhealthyAfter: number;
+}
+
+export interface PassiveHealth {
+  /** Consecutive failures that eject a backend; 0: never. */
+  readonly failures: number;
+  readonly ejectMs: number;
+}
+
+// ---- the other parts -------------------------------------------------------------------------------------------
+
+export interface HealthPart {
+  /** Service name → addresses that must not be chosen now (active checks and published passive ejections). */
+  readonly down: Readonly<Record<string, readonly string[]>>;
+}
+
+export interface CertificatesPart {
+  readonly certificates: readonly Certificate[];
+  /** Id of the certificate for clients without a (known) name; null: refuse. */
+  readonly defaultId: string | null;
+  /** The internal CA signs leaves on demand for configured names that have no other certificate. */
+  readonly internalCa: boolean;
+}
+
+export interface Certificate {
+  /** SHA-256 fingerprint of the leaf, hex. */
+  readonly id: string;
+  readonly source: 'static' | 'acme' | 'internal';
+  readonly origin: string;
+  /** Canonical names, `*.` for one-label wildcards, IP literals as configured hosts spell them. */
+  readonly names: readonly string[];
+  readonly notBefore: number;
+  readonly notAfter: number;
+  /** PEM chain, leaf first. */
+  readonly chain: string;
+  readonly key: string;
+}
+
+export interface KeysPart {
+  /** 48 bytes, base64: TLS session tickets, shared by all workers, rotated. */
+  readonly ticketKey: string;
+  /** 32 bytes, base64: signs sticky cookies. */
+  readonly cookieKey: string;
+}
