@@ -1,0 +1,71 @@
+// Runs before the tests: installs the Debian programs that they drive, where it may, and says what it could not.
+// Invariant: never leaves a service running that it caused to start; with CI=true a missing program is an error.
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import process from 'node:process';
+
+interface Program {
+  /** What a test runs. */
+  readonly command: string;
+  /** The Debian package that brings it. */
+  readonly debian: string;
+  /** What does not happen without it. */
+  readonly use: string;
+}
+
+const programs: readonly Program[] = [
+  { command: 'openssl', debian: 'openssl', use: 'TLS policy and certificate tests (test certificates, s_client)' },
+  { command: 'curl', debian: 'curl', use: 'TLS policy tests with a second client' },
+  { command: 'nginx', debian: 'nginx', use: 'bench: backend and contestant' },
+  { command: 'haproxy', debian: 'haproxy', use: 'bench: contestant' },
+  { command: 'caddy', debian: 'caddy', use: 'bench: contestant' },
+  { command: 'wrk', debian: 'wrk', use: 'bench: load generator for HTTP/1.1' },
+  { command: 'h2load', debian: 'nghttp2-client', use: 'bench: load generator for HTTP/2' },
+];
+
+/** Debian keeps daemons in sbin, which an ordinary user's PATH leaves out. */
+const searchPath = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin'];
+
+function isInstalled(command: string): boolean {
+  return searchPath.some((directory) => {
+    try {
+      accessSync(join(directory, command), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Installs packages without letting their maintainer scripts start a daemon (Debian policy 9.3.3: policy-rc.d). */
+function install(packages: readonly string[]): boolean {
+  const policy = '/usr/sbin/policy-rc.d';
+  const ownPolicy = !existsSync(policy);
+  if (ownPolicy) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
+  try {
+    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+    const run = (args: readonly string[]): boolean =>
+      spawnSync('apt-get', args, { env, stdio: ['ignore', 'ignore', 'inherit'], timeout: 600_000 }).status === 0;
+    return run(['update', '-qq']) && run(['install', '-y', '-qq', '--no-install-recommends', ...packages]);
+  } finally {
+    if (ownPolicy) rmSync(policy, { force: true });
+  }
+}
+
+const ci = process.env['CI'] === 'true';
+let missing = programs.filter((program) => !isInstalled(program.command));
+if (missing.length > 0) {
+  const packages = missing.map((program) => program.debian);
+  if (process.getuid?.() !== 0) console.log(`not root: cannot install ${packages.join(', ')}`);
+  else if (!isInstalled('apt-get')) console.log(`no apt-get: cannot install ${packages.join(', ')}`);
+  else {
+    console.log(`installing ${packages.join(', ')}`);
+    if (!install(packages)) console.log('apt-get did not succeed');
+  }
+  missing = missing.filter((program) => !isInstalled(program.command));
+}
+for (const { command, debian, use } of missing) {
+  console.log(`${ci ? 'MISSING' : 'SKIPPED'}: ${use}: needs ${command} (Debian: apt-get install ${debian})`);
+}
+if (missing.length > 0 && ci) process.exitCode = 1;
