@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { movingServices } from '../../src/model/moves.ts';
+import { host, route, routing, service } from '../support/routing.ts';
+
+const a1 = service('a.test', 1, ['127.0.0.1:1']);
+const b1 = service('b.test', 1, ['127.0.0.1:2']);
+const before = routing({
+  hosts: [host('a.test', [route('a.test', 'a.test')]), host('b.test', [route('b.test', 'b.test')])],
+  services: [a1, b1],
+});
+
+test('a changed generation moves its service and no other', () => {
+  const after = { ...before, services: [service('a.test', 2, ['127.0.0.1:9']), b1] };
+  expect(movingServices(before, after)).toEqual(['a.test']);
+});
+
+test('an unrelated new host or changed header rule moves nothing', () => {
+  const headers = { remove: ['server'], set: [], add: [] };
+  const after = {
+    ...before,
+    hosts: [
+      host('a.test', [route('a.test', 'a.test', { responseHeaders: headers })]),
+      before.hosts[1]!,
+      host('c.test', [route('c.test', 'c.test')]),
+    ],
+    services: [a1, b1, service('c.test', 1, ['127.0.0.1:3'])],
+  };
+  expect(movingServices(before, after)).toEqual([]);
+});
+
+test('a route that points elsewhere, a policy change, a pause and a removal move the service', () => {
+  const to = (hosts: typeof before.hosts, services = before.services) =>
+    movingServices(before, { ...before, hosts, services });
+  expect(to([host('a.test', [route('a.test', 'b.test')]), before.hosts[1]!])).toEqual(['a.test']);
+  expect(to([host('a.test', before.hosts[0]!.routes, { tls: 'always' }), before.hosts[1]!])).toEqual(['a.test']);
+  expect(to(before.hosts, [{ ...a1, state: 'paused' }, b1])).toEqual(['a.test']);
+  expect(to([before.hosts[1]!], [b1])).toEqual(['a.test']);
+});
+
+test('a new exact host takes arrivals from the wildcard that served it', () => {
+  const wild = routing({
+    hosts: [host('*.w.test', [route('*.w.test', 'w')])],
+    services: [service('w', 1, ['127.0.0.1:1'])],
+  });
+  const after = routing({
+    hosts: [...wild.hosts, host('x.w.test', [route('x.w.test', 'x')])],
+    services: [...wild.services, service('x', 1, ['127.0.0.1:2'])],
+  });
+  expect(movingServices(wild, after)).toEqual(['w']);
+});
