@@ -237,8 +237,11 @@ test('no more wait than the limits allow, by count and by bytes', () => {
   const live = traffic.service('a')!;
   expect(live.wait(new Arrival(60))).toBeNull();
   expect(live.wait(new Arrival(60))).toMatchObject({ code: 'hold-full' });
-  expect(live.wait(new Arrival(40))).toBeNull();
+  const second = new Arrival(40);
+  expect(live.wait(second)).toBeNull();
   expect(live.wait(new Arrival(0))).toMatchObject({ code: 'hold-full' });
+  live.leave(second);
+  expect(live.wait(new Arrival(40))).toBeNull();
 });
 
 test('a participant that refuses undoes the ones before it and changes nothing', () => {
