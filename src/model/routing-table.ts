@@ -41,9 +41,10 @@ export const defaultProfileId = 'default';
 
 export function compileRoutingTable(part: RoutingPart, digestOf: (text: string) => string): RoutingTable {
   const profiles = new Map<string, TlsProfile>();
-  profiles.set(defaultProfileId, { id: defaultProfileId, minVersion: '1.2', clientAuth: null });
+  const { minVersion } = part.settings;
+  profiles.set(defaultProfileId, { id: defaultProfileId, minVersion, clientAuth: null });
   const entries = part.hosts.map((host) => {
-    const profileId = profileIdOf(host, digestOf);
+    const profileId = profileIdOf(host, minVersion, digestOf);
     if (!profiles.has(profileId)) {
       profiles.set(profileId, { id: profileId, minVersion: host.minVersion, clientAuth: host.clientAuth });
     }
@@ -63,8 +64,8 @@ export function compileRoutingTable(part: RoutingPart, digestOf: (text: string) 
   };
 }
 
-function profileIdOf(host: Host, digestOf: (text: string) => string): string {
-  if (host.minVersion === '1.2' && host.clientAuth === null) return defaultProfileId;
+function profileIdOf(host: Host, minVersion: TlsProfile['minVersion'], digestOf: (text: string) => string): string {
+  if (host.minVersion === minVersion && host.clientAuth === null) return defaultProfileId;
   const auth =
     host.clientAuth === null ? 'none' : `${host.clientAuth.mode}:${digestOf(host.clientAuth.ca).slice(0, 16)}`;
   return `${host.minVersion}/${auth}`;

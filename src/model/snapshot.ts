@@ -41,6 +41,8 @@ export interface Settings {
   readonly trustedProxies: readonly string[];
   /** `tls.redirect`: plaintext requests of `auto` hosts are answered 308. */
   readonly redirect: boolean;
+  /** Lowest TLS version of connections that name no host of ours, and of hosts without a `min_version` of their own. */
+  readonly minVersion: '1.2' | '1.3';
   readonly accessLog: boolean;
   readonly accessLogFormat: 'json' | 'pretty';
   /** Emit the RFC 7239 `Forwarded` field beside X-Forwarded-*. */
@@ -76,6 +78,25 @@ export interface Limits {
   readonly h2Streams: number;
 }
 
+/** What is judged before a route is known: `[limits]` with the entrypoint's own values applied. */
+export type EntrypointLimits = Pick<
+  Limits,
+  | 'headerTimeoutMs'
+  | 'tlsHandshakeTimeoutMs'
+  | 'keepAliveTimeoutMs'
+  | 'headerSize'
+  | 'headerCount'
+  | 'targetSize'
+  | 'connectionsPerPeer'
+  | 'h2Streams'
+>;
+
+/** What concerns the connections to one backend: `[limits]` with the service's own values applied. */
+export type BackendLimits = Pick<
+  Limits,
+  'backendConnections' | 'backendConnectTimeoutMs' | 'backendHeadTimeoutMs' | 'backendKeepAliveTimeoutMs'
+>;
+
 export type EntrypointProtocol = 'http' | 'https' | 'smart_tcp' | 'tls_mux' | 'tcp' | 'udp';
 
 export interface Entrypoint {
@@ -91,6 +112,7 @@ export interface Entrypoint {
   /** CIDRs whose forwarded headers are believed on this entrypoint; null: `settings.trustedProxies`. */
   readonly trustedProxies: readonly string[] | null;
   readonly maxConnections: number;
+  readonly limits: EntrypointLimits;
   /** "config.toml:12 entrypoints.web", for `explain` and errors. */
   readonly origin: string;
 }
@@ -145,6 +167,7 @@ export type RouteAction =
       readonly headers: readonly (readonly [string, string])[];
       readonly body: string;
     }
+  /** `{host}` in `to` stands for the canonical request host, `{uri}` for the path and query byte for byte. */
   | { readonly kind: 'redirect'; readonly status: number; readonly to: string };
 
 /** `strip`: remove the route's path. `replace`: put `to` in its place. Both keep the rest and the query byte for byte. */
@@ -191,6 +214,7 @@ export interface Service {
   readonly upstreamTls: UpstreamTls | null;
   readonly health: HealthCheck | null;
   readonly passive: PassiveHealth;
+  readonly backendLimits: BackendLimits;
   readonly drainMs: number;
   readonly streamDrainMs: number;
   readonly maxHoldMs: number;

@@ -47,6 +47,7 @@ export const limits: Limits = {
 export const settings: Settings = {
   trustedProxies: [],
   redirect: true,
+  minVersion: '1.2',
   accessLog: true,
   accessLogFormat: 'json',
   forwardedField: false,
@@ -63,6 +64,7 @@ export function entrypoint(name: string, over: Partial<Entrypoint> = {}): Entryp
     trustedCidrs: [],
     trustedProxies: null,
     maxConnections: 10_000,
+    limits,
     origin: `test entrypoints.${name}`,
     ...over,
   };
@@ -91,6 +93,7 @@ export function service(
     upstreamTls: null,
     health: null,
     passive: { failures: 0, ejectMs: 10_000 },
+    backendLimits: limits,
     drainMs: 30_000,
     streamDrainMs: 600_000,
     maxHoldMs: 30_000,
