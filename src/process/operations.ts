@@ -1,193 +1,300 @@
-// What a running Turnpike can be asked to do: the interface between the process and everything that controls it.
-// Invariant: every answer is plain JSON; what cannot be done is thrown as a Fault, except a refused configuration, whose
-// problems are the answer.
+// What the running process can be asked to do and to tell: the one interface between process/ and control/.
+// Invariant: everything here is plain data that may leave the process; no private key, secret or token is in any answer
+// except `ExplainFacts`, which never crosses the socket.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FaultCode } from '../base/fault.ts';
 import type { Problem } from '../config/load.ts';
-import type { Snapshot } from '../model/snapshot.ts';
+import type { RoutingChanges } from '../model/changes.ts';
+import type { CertificatesPart, HealthPart, RoutingPart } from '../model/snapshot.ts';
 import type { SwitchPhase } from '../model/switchover.ts';
 
+export type { SwitchPhase } from '../model/switchover.ts';
+
+/** Verbs fail with a Fault of side `operator`; everything else that can go wrong is in the answers. Times are epoch ms. */
 export interface Operations {
-  /** Reads the configuration file again and publishes it; a failing one changes nothing. */
-  reload(): Promise<ReloadAnswer>;
-  /** What `reload` would do now. */
-  diff(): Promise<DiffAnswer>;
+  /** Reads the configuration file again and applies it, or says why not and keeps the old one. */
+  reload(): Promise<ReloadResult>;
+  /** What `reload` would do with this file (null: the file the process runs on). Changes nothing. */
+  diff(file: string | null): Promise<DiffResult>;
   status(): Promise<Status>;
-  /** Counters per entrypoint, service and backend, added up over the workers. */
-  traffic(): Promise<TrafficAnswer>;
-  /** The snapshot being served, for `routes list` and `explain`. Holds private keys: never send it anywhere whole. */
-  snapshot(): Snapshot;
-  /** Answers at the acknowledgement, not at the drain. Faults: unknown-service, probe-failed, publish-*. */
-  switchService(name: string, request: SwitchRequest): Promise<SwitchReport>;
-  /** The report of a switch as of now; with `waitMs`, as soon as it has drained or the time is over. */
-  switchReport(id: string, waitMs: number): Promise<SwitchReport>;
-  pause(name: string): Promise<ServiceStatus>;
-  /** Ends `pause` and `stop`. */
-  resume(name: string): Promise<ServiceStatus>;
-  stop(name: string): Promise<ServiceStatus>;
-  start(name: string): Promise<ServiceStatus>;
-  tlsStatus(): TlsStatus;
-  /** The internal CA's root as PEM; null when the CA is off. */
-  caPem(): string | null;
-  /** The Prometheus text exposition of all processes together. */
+  routes(): Promise<readonly RouteRow[]>;
+  traffic(): Promise<TrafficStatus>;
+  /** Resolves when the old generation is drained. `progress` is called on every step and about once a second in between. */
+  switchService(request: SwitchRequest, progress: (step: SwitchProgress) => void): Promise<SwitchReport>;
+  pauseService(name: string): Promise<ServiceChange>;
+  resumeService(name: string): Promise<ServiceChange>;
+  stopService(name: string): Promise<ServiceChange>;
+  startService(name: string): Promise<ServiceChange>;
+  tlsStatus(): Promise<TlsStatus>;
+  /** The internal CA's root certificate, PEM; null when the internal CA is off. */
+  caPem(): Promise<string | null>;
+  explainFacts(): Promise<ExplainFacts>;
+  /** Prometheus text format, all processes added up. */
   metricsText(): Promise<string>;
-  /** Replaces the workers one by one on the held listeners, without closing a connection before its drain limit. */
-  replaceWorkers(): Promise<ReplaceAnswer>;
+  /**
+   * Replaces the workers one by one on the held listeners, as an upgrade of the program does. Resolves when every new
+   * worker serves; the old ones go on for what they have claimed, at most to their drain limits.
+   */
+  replaceWorkers(): Promise<{ readonly replaced: number }>;
 }
 
-export interface ReloadAnswer {
-  readonly ok: boolean;
-  /** False when the file says what is served already. */
-  readonly changed: boolean;
+/** control/ gives this to the supervisor, which listens on the socket. */
+export type CreateControlHandler = (
+  operations: Operations,
+) => (request: IncomingMessage, response: ServerResponse) => void;
+
+export interface FaultReport {
+  readonly code: FaultCode;
+  readonly message: string;
+}
+
+// ---- reload and diff -------------------------------------------------------------------------------------------
+
+export interface ReloadResult {
+  readonly outcome: 'applied' | 'unchanged' | 'refused';
+  /** The revision that is served after the call. */
   readonly revision: number;
+  readonly file: string;
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
-  /** Changes that wait for a restart, as sentences. */
-  readonly notes: readonly string[];
-  /** Why a valid configuration was not published (a port in use, a worker's refusal); null when it was. */
-  readonly fault: FaultAnswer | null;
+  /** Set when the file is valid and the publication failed. */
+  readonly fault: FaultReport | null;
+  readonly changes: RoutingChanges | null;
+  /** Keys whose change only a restart applies: `state_dir`, `workers`. */
+  readonly needsRestart: readonly string[];
 }
 
-export interface FaultAnswer {
-  readonly code: string;
-  readonly detail: string;
-}
-
-export interface DiffAnswer {
-  readonly ok: boolean;
+export interface DiffResult {
+  readonly file: string;
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
-  readonly notes: readonly string[];
-  readonly changes: readonly Change[];
+  /** Null when the file has problems. */
+  readonly changes: RoutingChanges | null;
+  readonly needsRestart: readonly string[];
+  /** Services whose addresses come from `service switch` and stay, whatever the file says. */
+  readonly overrides: readonly ServiceOverride[];
+  /** Open connections that a reload would close, and why. */
+  readonly closes: readonly { readonly entrypoint: string; readonly connections: number; readonly why: string }[];
 }
 
-/** One difference between the served configuration and the file. */
-export interface Change {
-  readonly kind: 'add' | 'remove' | 'change';
-  readonly subject: 'entrypoint' | 'host' | 'route' | 'service' | 'setting' | 'certificate';
-  readonly name: string;
-  /** What it means for traffic, as a sentence: "listener opens", "3 connections close", "owner changes from … to …". */
-  readonly effect: string;
-  readonly before: string | null;
-  readonly after: string | null;
+export interface ServiceOverride {
+  readonly service: string;
+  /** Served now. */
+  readonly addresses: readonly string[];
+  /** What the file says. */
+  readonly declared: readonly string[];
+  readonly since: number;
 }
+
+// ---- status ----------------------------------------------------------------------------------------------------
 
 export interface Status {
-  readonly pid: number;
   readonly version: string;
+  readonly pid: number;
   readonly startedAt: number;
-  readonly configPath: string;
+  readonly configFile: string;
   readonly stateDir: string;
   readonly revision: number;
   readonly workers: readonly WorkerStatus[];
+  /** Null before the first reload. */
+  readonly lastReload: LastReload | null;
   readonly entrypoints: readonly EntrypointStatus[];
   readonly services: readonly ServiceStatus[];
-  /** Running and recent switches, newest first. */
-  readonly switches: readonly SwitchReport[];
-  /** The last reload that was tried. */
-  readonly lastReload: { readonly at: number; readonly answer: ReloadAnswer } | null;
+  readonly hosts: number;
+  readonly routes: number;
+  readonly certificates: readonly CertificateStatus[];
+  /** Running ones first, then the latest ended ones. */
+  readonly switchovers: readonly SwitchStatus[];
   readonly warnings: readonly Problem[];
 }
 
 export interface WorkerStatus {
-  readonly slot: number;
+  readonly id: number;
   readonly pid: number;
-  readonly state: 'starting' | 'serving' | 'draining';
+  readonly state: 'starting' | 'ready' | 'leaving';
   readonly revision: number;
   readonly startedAt: number;
+  /** How often the process in this slot was replaced after it died. */
   readonly restarts: number;
-  readonly rssBytes: number;
-  readonly connections: number;
+}
+
+export interface LastReload {
+  readonly at: number;
+  readonly outcome: ReloadResult['outcome'];
+  readonly problems: readonly Problem[];
+  readonly fault: FaultReport | null;
 }
 
 export interface EntrypointStatus {
   readonly name: string;
+  /** As one would connect: "*:8080", "127.0.0.1:9000", "[::1]:80". */
   readonly address: string;
   readonly protocol: string;
-  readonly origin: string;
+  /** Open now. */
   readonly connections: number;
+  readonly accepted: number;
+  /** Refused by source policy or by a connection limit. */
+  readonly refused: number;
 }
 
 export interface ServiceStatus {
   readonly name: string;
-  readonly origin: string;
   readonly state: 'run' | 'paused' | 'stopped';
-  readonly generation: GenerationStatus;
-  /** What the configuration file says; differs from the generation's addresses after `service switch`. */
-  readonly declared: readonly string[];
-  /** The addresses come from `service switch`, not from the file. */
-  readonly overridden: boolean;
-  /** Addresses that are not chosen now. */
-  readonly down: readonly string[];
-  /** Older generations that still have work. */
-  readonly draining: readonly GenerationStatus[];
-  readonly waiting: number;
-}
-
-export interface GenerationStatus {
-  readonly number: number;
-  readonly addresses: readonly string[];
+  readonly generation: number;
+  /** Where the addresses come from. */
   readonly origin: string;
-  /** Requests, streams and tunnels at work. */
+  readonly backends: readonly BackendStatus[];
+  readonly override: ServiceOverride | null;
+  /** Arrivals that wait for a hold. */
+  readonly waiting: number;
+  /** Claims on the live generation. */
   readonly active: number;
-  /** Ever taken, by the workers that run now. */
-  readonly claimed: number;
+  readonly draining: readonly { readonly generation: number; readonly active: number }[];
 }
 
-export interface TrafficAnswer {
-  readonly entrypoints: readonly CounterRow[];
-  readonly routes: readonly CounterRow[];
-  readonly services: readonly CounterRow[];
-  readonly backends: readonly CounterRow[];
-}
-
-/** Counters of one series owner; keys are metric names without the prefix, values added up over the workers. */
-export interface CounterRow {
-  readonly name: string;
-  readonly counters: Readonly<Record<string, number>>;
-}
-
-export interface SwitchRequest {
-  /** `host:port` each; null: back to what the configuration file says. */
-  readonly to: readonly string[] | null;
-  /** Overrides the service's drain limits for this switch; null: as configured. */
-  readonly drainMs: number | null;
-  readonly probe: boolean;
-}
-
-export interface SwitchReport {
-  readonly id: string;
-  readonly service: string;
-  readonly phase: SwitchPhase;
-  readonly startedAt: number;
-  readonly from: { readonly generation: number; readonly addresses: readonly string[] };
-  readonly to: { readonly generation: number | null; readonly addresses: readonly string[] };
-  /** From the first message to the last worker's acknowledgement; null before. */
-  readonly flipMs: number | null;
-  readonly requestsOld: number;
-  readonly requestsNew: number;
-  readonly inFlightAtFlip: number;
-  /** How long the last claim of the old generation lived after the flip; null while draining. */
-  readonly longestDrainedMs: number | null;
-  readonly forcedCloses: number;
-  readonly retries: number;
-  readonly errors: number;
-  readonly fault: FaultAnswer | null;
-}
-
-export interface TlsStatus {
-  readonly certificates: readonly CertificateStatus[];
-  readonly defaultId: string | null;
-  readonly internalCa: boolean;
+export interface BackendStatus {
+  readonly address: string;
+  readonly state: 'up' | 'down' | 'ejected';
 }
 
 export interface CertificateStatus {
   readonly id: string;
-  readonly source: string;
+  readonly source: 'static' | 'acme' | 'internal';
   readonly origin: string;
   readonly names: readonly string[];
   readonly notBefore: number;
   readonly notAfter: number;
+  readonly isDefault: boolean;
 }
 
-export interface ReplaceAnswer {
-  readonly replaced: number;
+export interface SwitchStatus {
+  readonly service: string;
+  readonly from: readonly string[];
+  readonly to: readonly string[];
+  readonly phase: SwitchPhase;
+  readonly startedAt: number;
+  readonly endedAt: number | null;
+  readonly fault: FaultReport | null;
+}
+
+// ---- routes and counters ---------------------------------------------------------------------------------------
+
+export interface RouteRow {
+  readonly host: string;
+  readonly path: string;
+  readonly entrypoints: readonly string[];
+  readonly tls: string;
+  /** "forward", "respond 200", "redirect 308 https://…". */
+  readonly action: string;
+  /** Null for a route that forwards nowhere. */
+  readonly service: string | null;
+  readonly backends: readonly string[];
+  readonly origin: string;
+}
+
+export interface TrafficStatus {
+  readonly at: number;
+  readonly entrypoints: readonly EntrypointStatus[];
+  readonly routes: readonly RouteTraffic[];
+  readonly services: readonly ServiceTraffic[];
+}
+
+export interface RouteTraffic {
+  readonly route: string;
+  readonly requests: number;
+  /** Answers by status class: "1xx" … "5xx". */
+  readonly classes: Readonly<Record<string, number>>;
+}
+
+export interface ServiceTraffic {
+  readonly service: string;
+  readonly generation: number;
+  readonly active: number;
+  readonly waiting: number;
+  readonly backends: readonly BackendTraffic[];
+}
+
+export interface BackendTraffic {
+  readonly address: string;
+  readonly state: BackendStatus['state'];
+  readonly requests: number;
+  readonly failures: number;
+  readonly active: number;
+}
+
+// ---- services --------------------------------------------------------------------------------------------------
+
+export interface SwitchRequest {
+  readonly service: string;
+  /** `host:port` each; 'config': go back to what the file says. */
+  readonly to: readonly string[] | 'config';
+  /** Null: the service's own `drain`. */
+  readonly drainMs: number | null;
+  readonly probe: boolean;
+}
+
+export interface SwitchProgress {
+  readonly phase: SwitchPhase;
+  /** Milliseconds since the command began. */
+  readonly elapsedMs: number;
+  /** While draining: claims left on the old generation. */
+  readonly left: number | null;
+  /** While probing: the address and what the last attempt said. */
+  readonly detail: string | null;
+}
+
+/** Counted over all workers from the commit until the old generation was drained. */
+export interface SwitchReport {
+  readonly service: string;
+  readonly from: { readonly generation: number; readonly addresses: readonly string[] };
+  readonly to: { readonly generation: number; readonly addresses: readonly string[] };
+  readonly revision: number;
+  /** Claims ever taken by the old generation, and by the new one until the end of this report. */
+  readonly requestsOld: number;
+  readonly requestsNew: number;
+  readonly inFlightAtFlip: number;
+  /** Arrivals that waited during the hold, and how long the hold lasted. */
+  readonly held: number;
+  readonly holdMs: number;
+  readonly longestDrainedMs: number;
+  /** Claims that the drain deadline ended. */
+  readonly forcedCloses: number;
+  readonly retries: number;
+  /** Exchanges of either generation that failed meanwhile (answers 502, 503, 504 and broken bodies). */
+  readonly errors: number;
+  readonly durationMs: number;
+  /** Nothing was lost: no forced close, no error. */
+  readonly clean: boolean;
+}
+
+export interface ServiceChange {
+  readonly service: string;
+  readonly state: 'run' | 'paused' | 'stopped';
+  readonly revision: number;
+  /** False: it was in this state already. */
+  readonly changed: boolean;
+}
+
+// ---- TLS and explain -------------------------------------------------------------------------------------------
+
+export interface TlsStatus {
+  readonly certificates: readonly CertificateStatus[];
+  readonly internalCa: {
+    readonly enabled: boolean;
+    readonly rootFingerprint: string | null;
+    readonly rootNotAfter: number | null;
+  };
+  /** TLS entrypoints by name. */
+  readonly entrypoints: readonly string[];
+  /** What is wrong with configured certificates right now. */
+  readonly problems: readonly Problem[];
+}
+
+/** For the pure `explain`; holds private keys, so it stays inside the process. */
+export interface ExplainFacts {
+  readonly revision: number;
+  readonly routing: RoutingPart;
+  readonly certificates: CertificatesPart;
+  readonly health: HealthPart;
+  readonly overrides: readonly ServiceOverride[];
 }
