@@ -3,6 +3,7 @@
 // except `ExplainFacts`, which never crosses the socket.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FaultCode } from '../base/fault.ts';
+import type { Log } from '../base/log.ts';
 import type { Problem } from '../config/load.ts';
 import type { RoutingChanges } from '../model/changes.ts';
 import type { CertificatesPart, HealthPart, RoutingPart } from '../model/snapshot.ts';
@@ -41,6 +42,7 @@ export interface Operations {
 /** control/ gives this to the supervisor, which listens on the socket. */
 export type CreateControlHandler = (
   operations: Operations,
+  log: Log,
 ) => (request: IncomingMessage, response: ServerResponse) => void;
 
 export interface FaultReport {

@@ -1,0 +1,157 @@
+// The listening sockets, held by the supervisor and lent to workers. A worker that dies or leaves takes nothing along:
+// connections wait in the backlog of the held socket for the next one.
+// Invariant: one held socket per address; a socket is held from before the first worker listens on it until no committed
+// snapshot names it.
+import { BoundSocket, Socket } from 'node:net';
+import { Fault } from '../base/fault.ts';
+import type { Log } from '../base/log.ts';
+import { formatBind } from '../model/changes.ts';
+import type { Entrypoint } from '../model/snapshot.ts';
+
+/** Identity of a listener over reloads: its transport and address, not the entrypoint's name. */
+export function listenerKey(entrypoint: Pick<Entrypoint, 'host' | 'port'>): string {
+  return `tcp ${formatBind(entrypoint.host, entrypoint.port)}`;
+}
+
+export interface HeldListener {
+  readonly key: string;
+  readonly socket: Socket;
+}
+
+export class Listeners {
+  readonly #held = new Map<string, HeldListener>();
+  readonly #inherited: Inherited[];
+  readonly #log: Log;
+
+  /** `inherited`: sockets passed by the service manager, used instead of binding where the address matches. */
+  constructor(log: Log, inherited: readonly Socket[] = []) {
+    this.#log = log;
+    this.#inherited = inherited.map((socket) => ({ socket, ...addressOf(socket) }));
+  }
+
+  /** What is held now, for a worker that starts. */
+  held(): readonly HeldListener[] {
+    return [...this.#held.values()];
+  }
+
+  /** Binds what is new among these entrypoints, all or nothing. Throws `bind-failed`. */
+  open(entrypoints: readonly Entrypoint[]): readonly HeldListener[] {
+    const opened: HeldListener[] = [];
+    try {
+      for (const entrypoint of entrypoints) {
+        if (entrypoint.protocol === 'udp') continue;
+        const key = listenerKey(entrypoint);
+        if (this.#held.has(key)) continue;
+        const listener = { key, socket: this.#inherit(entrypoint) ?? bind(entrypoint) };
+        // Nobody reads or writes a listening socket; an error here would only be about that.
+        listener.socket.on('error', (error) => this.#log.warn('listener-error', { key, error: error.message }));
+        this.#held.set(key, listener);
+        opened.push(listener);
+      }
+    } catch (error) {
+      this.close(opened.map(({ key }) => key));
+      throw error;
+    }
+    return opened;
+  }
+
+  /** Keys that none of these entrypoints uses. */
+  unusedBy(entrypoints: readonly Entrypoint[]): readonly string[] {
+    const used = new Set(entrypoints.map(listenerKey));
+    return [...this.#held.keys()].filter((key) => !used.has(key));
+  }
+
+  close(keys: readonly string[]): void {
+    for (const key of keys) {
+      this.#held.get(key)?.socket.destroy();
+      this.#held.delete(key);
+    }
+  }
+
+  closeAll(): void {
+    this.close([...this.#held.keys()]);
+    for (const { socket } of this.#inherited.splice(0)) socket.destroy();
+  }
+
+  #inherit(entrypoint: Entrypoint): Socket | null {
+    const index = this.#inherited.findIndex(({ host, port }) => port === entrypoint.port && host === entrypoint.host);
+    return index < 0 ? null : this.#inherited.splice(index, 1)[0]!.socket;
+  }
+}
+
+interface Inherited {
+  readonly socket: Socket;
+  readonly host: string;
+  readonly port: number;
+}
+
+function bind(entrypoint: Entrypoint): Socket {
+  const { host, port } = entrypoint;
+  if (host !== '') return hold(boundSocket(entrypoint, host));
+  // The wildcard means both families; a machine without IPv6 has only one.
+  try {
+    return hold(new BoundSocket({ host: '::', port }));
+  } catch (error) {
+    if (codeOf(error) !== 'EAFNOSUPPORT' && codeOf(error) !== 'EADDRNOTAVAIL') throw bindFault(entrypoint, error);
+    return hold(boundSocket(entrypoint, '0.0.0.0'));
+  }
+}
+
+function boundSocket(entrypoint: Entrypoint, host: string): BoundSocket {
+  try {
+    return new BoundSocket({ host, port: entrypoint.port });
+  } catch (error) {
+    throw bindFault(entrypoint, error);
+  }
+}
+
+/** Put together from documented pieces (BoundSocket, Socket({ handle }), send with keepOpen, listen(handle)). */
+function hold(bound: BoundSocket): Socket {
+  return new Socket({ handle: bound, readable: false, writable: false });
+}
+
+function bindFault(entrypoint: Entrypoint, error: unknown): Fault {
+  const bind = formatBind(entrypoint.host, entrypoint.port);
+  const where = `entrypoint ${entrypoint.name} (${entrypoint.origin}) cannot listen on ${bind}`;
+  const { port } = entrypoint;
+  switch (codeOf(error)) {
+    case 'EADDRINUSE':
+      return new Fault(
+        'bind-failed',
+        `${where}: another socket holds the port; "ss -ltnp sport = :${port}" shows which process`,
+        { cause: error },
+      );
+    case 'EACCES':
+    case 'EPERM':
+      return new Fault(
+        'bind-failed',
+        `${where}: not allowed; ports below 1024 need root, CAP_NET_BIND_SERVICE or socket activation`,
+        { cause: error },
+      );
+    case 'EADDRNOTAVAIL':
+      return new Fault('bind-failed', `${where}: this machine has no such address`, { cause: error });
+    default:
+      return new Fault('bind-failed', `${where}: ${error instanceof Error ? error.message : String(error)}`, {
+        cause: error,
+      });
+  }
+}
+
+const codeOf = (error: unknown): string => String((error as { code?: unknown }).code ?? '');
+
+/**
+ * The sockets that the service manager passed (sd_listen_fds(3)): descriptors from 3 on, when LISTEN_PID is this process.
+ * The variables are removed so that no child takes them for its own.
+ */
+export function inheritedSockets(environment: NodeJS.ProcessEnv, pid: number): readonly Socket[] {
+  const { LISTEN_PID, LISTEN_FDS } = environment;
+  for (const name of ['LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) delete environment[name];
+  if (LISTEN_FDS === undefined || Number(LISTEN_PID) !== pid) return [];
+  const count = Number(LISTEN_FDS);
+  return Array.from({ length: count }, (_, i) => new Socket({ fd: 3 + i, readable: false, writable: false }));
+}
+
+function addressOf(socket: Socket): { readonly host: string; readonly port: number } {
+  const { address = '', port = 0 } = socket.address() as { address?: string; port?: number };
+  return { host: address === '::' || address === '0.0.0.0' ? '' : address, port };
+}

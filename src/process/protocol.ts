@@ -1,0 +1,108 @@
+// The messages between the supervisor and a worker, over the IPC channel of a fork (structured clone).
+// Invariant: the supervisor asks and a worker answers every question exactly once, in the order asked; only notices come
+// unasked. A worker that cannot read a message is of another version and must go.
+import type { FaultCode } from '../base/fault.ts';
+import type { LogLevel } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import type { Certificate, PartName, SnapshotDelta } from '../model/snapshot.ts';
+
+export interface FaultMessage {
+  readonly code: FaultCode;
+  readonly detail: string;
+}
+
+/** Question → what it carries and what it is answered with. */
+export interface Questions {
+  /** Builds everything the delta needs beside what runs. Refusable. */
+  prepare: { ask: { readonly delta: SnapshotDelta }; answer: { readonly digests: Readonly<Record<PartName, string>> } };
+  /** Arrivals of these services wait from now on. */
+  hold: { ask: { readonly services: readonly string[] }; answer: null };
+  /** Serves what was prepared. Not refusable. */
+  commit: { ask: null; answer: { readonly flips: readonly Flip[] } };
+  stats: { ask: null; answer: WorkerStats };
+  metrics: { ask: null; answer: ProcessMetrics };
+}
+
+export type Question = keyof Questions;
+export type ProcessMetrics = ReturnType<Metrics['collect']>;
+
+/** A generation at the instant it was retired in one worker. */
+export interface Flip {
+  readonly service: string;
+  readonly generation: number;
+  readonly active: number;
+  /** Arrivals that waited for the commit. */
+  readonly held: number;
+}
+
+export interface WorkerStats {
+  readonly revision: number;
+  readonly rssBytes: number;
+  readonly services: readonly ServiceStats[];
+  readonly entrypoints: readonly EntrypointStats[];
+}
+
+export interface ServiceStats {
+  readonly service: string;
+  readonly generation: number;
+  readonly active: number;
+  readonly claimed: number;
+  readonly waiting: number;
+  readonly draining: readonly GenerationStats[];
+  readonly backends: readonly BackendStats[];
+}
+
+export interface GenerationStats {
+  readonly generation: number;
+  readonly active: number;
+  readonly claimed: number;
+}
+
+export interface BackendStats {
+  readonly address: string;
+  readonly active: number;
+  readonly ejected: boolean;
+}
+
+export interface EntrypointStats {
+  readonly name: string;
+  readonly connections: number;
+}
+
+export type ToWorker =
+  | { readonly kind: 'start'; readonly slot: number; readonly workers: number; readonly logLevel: LogLevel }
+  /** A held listening socket travels with the message. It is used once a committed snapshot names its key. */
+  | { readonly kind: 'listener'; readonly key: string }
+  /** Listeners that were offered for a publication that did not happen, or that nothing uses any more. */
+  | { readonly kind: 'withdraw'; readonly keys: readonly string[] }
+  | { [Q in Question]: { readonly kind: Q; readonly id: number; readonly ask: Questions[Q]['ask'] } }[Question]
+  /** Forget what was prepared and let arrivals go on. */
+  | { readonly kind: 'abort' }
+  | { readonly kind: 'leaf'; readonly name: string; readonly certificate: Certificate | null }
+  | { readonly kind: 'log'; readonly level: LogLevel }
+  /** Stop accepting, finish within the limits, exit 0. */
+  | { readonly kind: 'drain'; readonly limits: DrainLimits };
+
+export interface DrainLimits {
+  readonly requestsMs: number;
+  readonly streamsMs: number;
+}
+
+export type FromWorker =
+  | { readonly kind: 'booted' }
+  | { readonly kind: 'answer'; readonly id: number; readonly answer: unknown; readonly fault: FaultMessage | null }
+  | Notice;
+
+export type Notice =
+  | {
+      readonly kind: 'drained';
+      readonly service: string;
+      readonly generation: number;
+      readonly claimed: number;
+      readonly forced: number;
+    }
+  | { readonly kind: 'ejected'; readonly service: string; readonly address: string; readonly forMs: number }
+  /** A handshake needs a leaf of the internal CA for this canonical name. */
+  | { readonly kind: 'leaf-wanted'; readonly name: string }
+  /** The last words of a worker that leaves: its counters must not vanish with it. */
+  | { readonly kind: 'leaving'; readonly metrics: ProcessMetrics };

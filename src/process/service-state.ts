@@ -1,0 +1,108 @@
+// What each service serves: the file's addresses, unless an operator switched it since the file last changed its mind.
+// Invariant: pure; a generation number only ever rises, and rises exactly when the backends (or how they are spoken to)
+// change.
+import { digestOf } from '../model/digest.ts';
+import { canonicalAuthority } from '../model/host.ts';
+import type { Backend, RoutingPart, Service } from '../model/snapshot.ts';
+
+export type ServiceRunState = Service['state'];
+
+/** A service in the state store. */
+export interface StoredService {
+  readonly name: string;
+  readonly state: ServiceRunState;
+  /** The live generation's number; kept when the service leaves the configuration. */
+  readonly number: number;
+  readonly addresses: readonly string[];
+  readonly origin: string;
+  /** Digest of everything else that makes up a generation. */
+  readonly identity: string;
+  readonly override: StoredOverride | null;
+}
+
+export interface StoredOverride {
+  readonly addresses: readonly string[];
+  /** What the file said when the operator switched: the override ends when the file says something else. */
+  readonly declared: readonly string[];
+  readonly since: number;
+}
+
+/** What an operator asks of one service, on top of the file. */
+export type Intent =
+  | { readonly kind: 'switch'; readonly backends: readonly Backend[]; readonly at: number }
+  | { readonly kind: 'to-config' }
+  | { readonly kind: 'state'; readonly state: ServiceRunState };
+
+export interface Resolved {
+  /** The routing to serve: generations and states filled in. */
+  readonly routing: RoutingPart;
+  /** Rows that differ from what is stored. */
+  readonly changed: readonly StoredService[];
+}
+
+/** `declared`: the routing as compiled from the file, its generations holding the file's addresses. */
+export function resolveServices(
+  declared: RoutingPart,
+  stored: ReadonlyMap<string, StoredService>,
+  intents: ReadonlyMap<string, Intent> = new Map(),
+): Resolved {
+  const changed: StoredService[] = [];
+  const services = declared.services.map((service) => {
+    const row = stored.get(service.name);
+    const resolved = resolveService(service, row, intents.get(service.name));
+    if (row === undefined || digestOf(row) !== digestOf(resolved.row)) changed.push(resolved.row);
+    return resolved.service;
+  });
+  const present = new Set(declared.services.map((service) => service.name));
+  for (const row of stored.values()) {
+    // A service that left starts afresh when it comes back, except for its number.
+    if (present.has(row.name) || (row.override === null && row.state === 'run')) continue;
+    changed.push({ ...row, override: null, state: 'run' });
+  }
+  return { routing: { ...declared, services }, changed };
+}
+
+function resolveService(
+  service: Service,
+  row: StoredService | undefined,
+  intent: Intent | undefined,
+): { readonly service: Service; readonly row: StoredService } {
+  const declared = addressesOf(service.generation.backends);
+  let override = row?.override ?? null;
+  if (override !== null && !sameAddresses(override.declared, declared)) override = null;
+  if (intent?.kind === 'to-config') override = null;
+  if (intent?.kind === 'switch') {
+    override = { addresses: addressesOf(intent.backends), declared, since: intent.at };
+  }
+  const addresses = override?.addresses ?? declared;
+  const origin =
+    override === null ? service.generation.origin : `service switch ${new Date(override.since).toISOString()}`;
+  const identity = digestOf([service.protocol, service.upstreamTls]);
+  const same = row !== undefined && row.identity === identity && sameAddresses(row.addresses, addresses);
+  const number = same ? row.number : (row?.number ?? 0) + 1;
+  const state = intent?.kind === 'state' ? intent.state : (row?.state ?? 'run');
+  const backends = addresses.map((address) => parseBackend(address)!);
+  return {
+    service: { ...service, state, generation: { number, backends, origin } },
+    row: { name: service.name, state, number, addresses, origin, identity, override },
+  };
+}
+
+/** A backend written `host:port`, IPv6 in brackets; null when it is not. */
+export function parseBackend(text: string): Backend | null {
+  const authority = canonicalAuthority(text);
+  if (authority === null || authority.port === null) return null;
+  const { host, port } = authority;
+  return {
+    address: `${host}:${port}`,
+    host: host.startsWith('[') ? host.slice(1, -1) : host,
+    port,
+  };
+}
+
+export const addressesOf = (backends: readonly Backend[]): readonly string[] => backends.map(({ address }) => address);
+
+/** Order does not matter: the same backends in another order are the same generation. */
+function sameAddresses(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && [...a].sort().join() === [...b].sort().join();
+}
