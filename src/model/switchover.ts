@@ -36,17 +36,16 @@ export type SwitchEvent =
   | { readonly kind: 'probe-passed'; readonly address: string }
   | { readonly kind: 'probe-failed'; readonly address: string; readonly detail: string }
   | { readonly kind: 'holding' }
+  /** Every worker serves the new generation. */
   | { readonly kind: 'committed'; readonly generation: number }
   | { readonly kind: 'refused'; readonly fault: SwitchFault }
-  | { readonly kind: 'acknowledged' }
+  | { readonly kind: 'draining' }
   | { readonly kind: 'drained' };
 
 export type SwitchEffect =
   | { readonly kind: 'probe'; readonly addresses: readonly string[] }
   | { readonly kind: 'stop-probes' }
   | { readonly kind: 'publish' }
-  /** Every worker serves the new generation: tell who asked. */
-  | { readonly kind: 'acknowledge' }
   /** Another switch of this service may begin. */
   | { readonly kind: 'release' };
 
@@ -86,12 +85,11 @@ export function step(state: Switchover, event: SwitchEvent): SwitchStep {
     case 'refused':
       return state.phase === 'preparing' || state.phase === 'holding' ? abort(state, event.fault) : stay;
     case 'committed':
-      // The decision is on disk. Nothing waits for a hold when no traffic moves, so `preparing` may come here too.
+      // Nothing is held when no traffic moves, so `preparing` may come here too.
       if (state.phase !== 'preparing' && state.phase !== 'holding') return stay;
-      return { state: { ...state, phase: 'committed', to: event.generation }, effects: [] };
-    case 'acknowledged':
-      if (state.phase !== 'committed') return stay;
-      return { state: { ...state, phase: 'draining' }, effects: [{ kind: 'release' }, { kind: 'acknowledge' }] };
+      return { state: { ...state, phase: 'committed', to: event.generation }, effects: [{ kind: 'release' }] };
+    case 'draining':
+      return state.phase === 'committed' ? { state: { ...state, phase: 'draining' }, effects: [] } : stay;
     case 'drained':
       return state.phase === 'draining' ? { state: { ...state, phase: 'done' }, effects: [] } : stay;
   }
@@ -102,7 +100,7 @@ function publish(state: Switchover): SwitchStep {
 }
 
 function abort(state: Switchover, fault: SwitchFault): SwitchStep {
-  const effects: SwitchEffect[] = [{ kind: 'release' }, { kind: 'acknowledge' }];
+  const effects: SwitchEffect[] = [{ kind: 'release' }];
   return {
     state: { ...state, phase: 'aborted', fault },
     effects: state.phase === 'probing' ? [{ kind: 'stop-probes' }, ...effects] : effects,

@@ -101,7 +101,7 @@ export type Notice =
       readonly claimed: number;
       readonly forced: number;
     }
-  | { readonly kind: 'ejected'; readonly service: string; readonly address: string; readonly forMs: number }
+  | { readonly kind: 'ejected'; readonly service: string; readonly address: string; readonly until: number }
   /** A handshake needs a leaf of the internal CA for this canonical name. */
   | { readonly kind: 'leaf-wanted'; readonly name: string }
   /** The last words of a worker that leaves: its counters must not vanish with it. */
