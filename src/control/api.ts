@@ -1,0 +1,47 @@
+// The words of the control API, used by both ends of the socket: paths, bodies, lines.
+// Invariant: a change here changes both ends, because neither spells a path or a member by hand.
+import type { FaultCode } from '../base/fault.ts';
+import type { SwitchProgress, SwitchReport } from '../process/operations.ts';
+
+export const paths = {
+  status: '/v1/status',
+  reload: '/v1/reload',
+  diff: '/v1/diff',
+  routes: '/v1/routes',
+  traffic: '/v1/traffic',
+  explain: '/v1/explain',
+  tls: '/v1/tls',
+  ca: '/v1/tls/ca',
+  metrics: '/v1/metrics',
+  services: '/v1/services/',
+} as const;
+
+export const serviceVerbs = ['switch', 'pause', 'resume', 'stop', 'start'] as const;
+export type ServiceVerb = (typeof serviceVerbs)[number];
+
+/** Service names are host patterns ("*.app.test/api"), so they travel percent-encoded in one segment. */
+export function servicePath(service: string, verb: ServiceVerb): string {
+  return `${paths.services}${encodeURIComponent(service)}/${verb}`;
+}
+
+export interface SwitchBody {
+  readonly to: readonly string[] | 'config';
+  readonly drainMs: number | null;
+  readonly probe: boolean;
+}
+
+export interface ExplainBody {
+  readonly url: string;
+  readonly method: string;
+  readonly from: string | null;
+  readonly sni: string | null;
+  readonly entrypoint: string | null;
+}
+
+export interface ErrorBody {
+  /** `usage`: the request itself is wrong. */
+  readonly error: { readonly code: FaultCode | 'usage'; readonly message: string };
+}
+
+/** One line of the answer to a switch (NDJSON): progress, then exactly one of the other two. */
+export type SwitchLine = { readonly progress: SwitchProgress } | { readonly report: SwitchReport } | ErrorBody;

@@ -1,0 +1,66 @@
+// `turnpike tls status`, `turnpike tls ca`.
+// Invariant: never prints a private key.
+import type { Command } from 'commander';
+import type { TlsStatus } from '../../process/operations.ts';
+import { paths } from '../api.ts';
+import { CommandError } from '../client.ts';
+import {
+  type ClientOptions,
+  type CommandContext,
+  connect,
+  withExamples,
+  withJson,
+  withSocketOptions,
+} from '../command.ts';
+import { printProblems } from '../problems.ts';
+import { certificateTable } from '../status-screen.ts';
+
+export function addTls(program: Command, context: CommandContext): void {
+  const tls = program.command('tls').description('Certificates.');
+  addTlsStatus(tls, context);
+  addTlsCa(tls, context);
+}
+
+function addTlsStatus(tls: Command, context: CommandContext): void {
+  const command = tls
+    .command('status')
+    .description('Lists certificates, how long they last, and what is wrong with them.')
+    .action(async (options: ClientOptions) => {
+      const { terminal } = context;
+      const status = await connect(options, context).get<TlsStatus>(paths.tls);
+      if (options.json === true) {
+        terminal.json(status);
+        return;
+      }
+      for (const line of certificateTable(status.certificates, Date.now(), terminal)) terminal.line(line);
+      terminal.line();
+      terminal.line(
+        status.internalCa.enabled
+          ? `internal CA: on, root ${status.internalCa.rootFingerprint}. Trust it with: turnpike tls ca`
+          : 'internal CA: off ([tls.internal_ca] enabled = true turns it on)',
+      );
+      printProblems('the certificate files', [], status.problems, terminal);
+    });
+  withExamples(withJson(withSocketOptions(command)), 'tls status', 'tls status --json');
+}
+
+function addTlsCa(tls: Command, context: CommandContext): void {
+  const command = tls
+    .command('ca')
+    .description('Prints the root certificate of the internal CA (PEM), to be trusted by clients.')
+    .action(async (options: ClientOptions) => {
+      const { pem } = await connect(options, context).get<{ pem: string | null }>(paths.ca);
+      if (pem === null) {
+        throw new CommandError(
+          'The internal CA is off. Turn it on with [tls.internal_ca] enabled = true, then reload.',
+        );
+      }
+      if (options.json === true) context.terminal.json({ pem });
+      else context.terminal.line(pem.trimEnd());
+    });
+  withExamples(
+    withJson(withSocketOptions(command)),
+    'tls ca > turnpike-ca.pem',
+    'tls ca | sudo tee /usr/local/share/ca-certificates/turnpike.crt && sudo update-ca-certificates',
+  );
+}

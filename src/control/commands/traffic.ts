@@ -1,0 +1,71 @@
+// `turnpike traffic status`: counters per entrypoint, route and backend.
+// Invariant: numbers are sums over all workers, gone ones included.
+import type { Command } from 'commander';
+import type { TrafficStatus } from '../../process/operations.ts';
+import { paths } from '../api.ts';
+import {
+  type ClientOptions,
+  type CommandContext,
+  connect,
+  withExamples,
+  withJson,
+  withSocketOptions,
+} from '../command.ts';
+import { formatTableWithHeading, type Terminal } from '../terminal.ts';
+
+export function addTraffic(program: Command, context: CommandContext): void {
+  const traffic = program.command('traffic').description('Counters of what flows.');
+  const command = traffic
+    .command('status')
+    .description('Shows counters per entrypoint, route and backend, added up over all workers since the start.')
+    .action(async (options: ClientOptions) => {
+      const status = await connect(options, context).get<TrafficStatus>(paths.traffic);
+      if (options.json === true) context.terminal.json(status);
+      else for (const line of formatTraffic(status, context.terminal)) context.terminal.line(line);
+    });
+  withExamples(withJson(withSocketOptions(command)), 'traffic status', 'traffic status --json');
+}
+
+const classNames = ['2xx', '3xx', '4xx', '5xx'];
+
+export function formatTraffic(status: TrafficStatus, terminal: Terminal): string[] {
+  return [
+    ...formatTableWithHeading(
+      terminal,
+      ['ENTRYPOINT', 'ADDRESS', 'OPEN', 'ACCEPTED', 'REFUSED'],
+      status.entrypoints.map((each) => [
+        each.name,
+        each.address,
+        String(each.connections),
+        String(each.accepted),
+        String(each.refused),
+      ]),
+    ),
+    '',
+    ...formatTableWithHeading(
+      terminal,
+      ['ROUTE', 'REQUESTS', ...classNames],
+      status.routes.map((each) => [
+        each.route,
+        String(each.requests),
+        ...classNames.map((name) => String(each.classes[name] ?? 0)),
+      ]),
+    ),
+    '',
+    ...formatTableWithHeading(
+      terminal,
+      ['SERVICE', 'GENERATION', 'BACKEND', 'STATE', 'ACTIVE', 'REQUESTS', 'FAILURES'],
+      status.services.flatMap((service) =>
+        service.backends.map((backend) => [
+          service.service,
+          String(service.generation),
+          backend.address,
+          backend.state,
+          String(backend.active),
+          String(backend.requests),
+          String(backend.failures),
+        ]),
+      ),
+    ),
+  ];
+}

@@ -1,0 +1,121 @@
+// The first steps of an explanation: what is asked, which entrypoint takes it, whether this client may connect.
+// Invariant: a guess (an entrypoint for a URL without a port) is named as one in its step.
+import { isIP } from 'node:net';
+import { trustedAddresses } from '../../http/client-address.ts';
+import { formatBind } from '../../model/changes.ts';
+import { canonicalAuthority } from '../../model/host.ts';
+import { findHost, type RoutingTable } from '../../model/routing-table.ts';
+import type { Entrypoint, Settings } from '../../model/snapshot.ts';
+import type { ExplainBody } from '../api.ts';
+import { UsageError } from '../request-body.ts';
+import type { ExplainOutcome, Trace } from './trace.ts';
+
+export interface Asked {
+  readonly url: string;
+  readonly method: string;
+  readonly tls: boolean;
+  /** Canonical. */
+  readonly host: string;
+  readonly port: number;
+  /** The port is written in the URL. */
+  readonly portGiven: boolean;
+  /** Path and query. */
+  readonly target: string;
+  readonly from: string | null;
+  /** As given; null: the host of the URL. */
+  readonly sni: string | null;
+  readonly entrypoint: string | null;
+}
+
+const schemes: Readonly<Record<string, boolean>> = { 'http:': false, 'ws:': false, 'https:': true, 'wss:': true };
+
+export function parseQuestion(question: ExplainBody, entrypoints: readonly string[]): Asked {
+  const { method, from, sni, entrypoint } = question;
+  const url = URL.parse(question.url);
+  const tls = url === null ? undefined : schemes[url.protocol];
+  if (url === null || tls === undefined) {
+    throw new UsageError(
+      `${question.url}: a URL with http:// or https:// is accepted, such as https://app.example.com/`,
+    );
+  }
+  const authority = canonicalAuthority(url.host);
+  if (authority === null) throw new UsageError(`${url.host} is not a host that a request can name`);
+  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(method)) throw new UsageError(`--method ${method} is not a method`);
+  if (from !== null && isIP(from) === 0) throw new UsageError(`--from ${from}: an IP address is accepted`);
+  if (entrypoint !== null && !entrypoints.includes(entrypoint)) {
+    throw new UsageError(`--entrypoint ${entrypoint}: there is ${entrypoints.join(', ') || 'none'}`);
+  }
+  if (sni !== null && !tls) throw new UsageError('--sni belongs to an https:// URL');
+  return {
+    url: url.href,
+    method,
+    tls,
+    host: authority.host,
+    port: authority.port ?? (tls ? 443 : 80),
+    portGiven: authority.port !== null,
+    target: url.pathname + url.search,
+    from,
+    sni,
+    entrypoint,
+  };
+}
+
+const plainProtocols = ['http', 'smart_tcp'];
+const tlsProtocols = ['https', 'smart_tcp', 'tls_mux'];
+
+export function chooseEntrypoint(asked: Asked, table: RoutingTable, trace: Trace): Entrypoint | ExplainOutcome {
+  const all = [...table.entrypoints.values()].map((each) => each.entrypoint);
+  const wanted = asked.tls ? tlsProtocols : plainProtocols;
+  const named = asked.entrypoint === null ? null : all.find((each) => each.name === asked.entrypoint)!;
+  const onPort = all.filter((each) => each.port === asked.port || each.publicPort === asked.port);
+  const found = named ?? onPort.find((each) => wanted.includes(each.protocol)) ?? onPort[0];
+  if (found !== undefined) {
+    if (wanted.includes(found.protocol)) {
+      trace.pass('entrypoint', describe(found), found.origin);
+      return found;
+    }
+    const speaks = asked.tls ? 'no TLS' : 'TLS only';
+    return trace.stop('entrypoint', `${describe(found)} speaks ${speaks}`, found.origin, closed);
+  }
+  const possible = asked.portGiven ? [] : all.filter((each) => wanted.includes(each.protocol));
+  const serves = (each: Entrypoint): boolean => findHost(table.entrypoints.get(each.name)!.hosts, asked.host) !== null;
+  const guess = possible.find(serves) ?? possible[0];
+  if (guess === undefined) {
+    const hint = asked.portGiven ? ' (behind a port mapping, name one with --entrypoint)' : '';
+    return trace.stop('entrypoint', `none listens for this on port ${asked.port}${hint}`, null, closed);
+  }
+  trace.pass('entrypoint', `${describe(guess)}, assumed: none has port ${asked.port}`, guess.origin);
+  return guess;
+}
+
+const closed: ExplainOutcome = { status: null, reason: null, text: 'no answer: the connection fails' };
+
+/** `trusted_cidrs` decides who may connect, `trusted_proxies` whose X-Forwarded-* are believed. */
+export function admitClient(
+  asked: Asked,
+  entrypoint: Entrypoint,
+  settings: Settings,
+  trace: Trace,
+): { readonly trusted: boolean } | ExplainOutcome {
+  const { trustedCidrs, origin } = entrypoint;
+  if (asked.from === null) {
+    const who = trustedCidrs.length === 0 ? 'everyone may connect' : `only ${trustedCidrs.join(', ')} may connect`;
+    trace.pass('client', `${who} (--from IP asks about one)`, origin);
+    return { trusted: false };
+  }
+  if (trustedCidrs.length > 0 && !trustedAddresses(trustedCidrs)(asked.from)) {
+    return trace.stop('client', `${asked.from} is not in trusted_cidrs`, origin, {
+      status: null,
+      reason: null,
+      text: 'closed before a byte is read',
+    });
+  }
+  const trusted = trustedAddresses(entrypoint.trustedProxies ?? settings.trustedProxies)(asked.from);
+  const text = trusted ? `${asked.from}, a trusted proxy: its X-Forwarded-* are believed` : `${asked.from} may connect`;
+  trace.pass('client', text, origin);
+  return { trusted };
+}
+
+function describe(entrypoint: Entrypoint): string {
+  return `${entrypoint.name} (${formatBind(entrypoint.host, entrypoint.port)}, ${entrypoint.protocol})`;
+}

@@ -1,0 +1,130 @@
+// The screen of `turnpike status`, from the status as data.
+// Invariant: what needs attention (a refused reload, a down backend, a certificate near its end) comes before the tables.
+import { formatDuration } from '../base/units.ts';
+import type { CertificateStatus, ServiceStatus, Status, SwitchStatus } from '../process/operations.ts';
+import { formatAge, formatTableWithHeading, plural, type Terminal } from './terminal.ts';
+
+const dayMs = 86_400_000;
+
+export function formatStatus(status: Status, now: number, terminal: Terminal): string[] {
+  const ready = status.workers.filter((worker) => worker.state === 'ready').length;
+  const lines = [
+    `${terminal.style('bold', `Turnpike ${status.version}`)}  running since ${formatSince(now - status.startedAt)}, pid ${status.pid}, revision ${status.revision}, ${ready} of ${plural(status.workers.length, 'worker')} ready`,
+    `configuration ${status.configFile} (${plural(status.hosts, 'host')}, ${plural(status.routes, 'route')}), state ${status.stateDir}`,
+  ];
+  const attention = attentionLines(status, now);
+  if (attention.length > 0) lines.push('', ...attention.map((line) => terminal.style('yellow', `! ${line}`)));
+  lines.push('', ...entrypointTable(status, terminal), '', ...serviceTable(status.services, terminal));
+  if (status.certificates.length > 0) lines.push('', ...certificateTable(status.certificates, now, terminal));
+  if (status.switchovers.length > 0) lines.push('', ...switchTable(status.switchovers, now, terminal));
+  return lines;
+}
+
+function attentionLines(status: Status, now: number): string[] {
+  const lines: string[] = [];
+  const { lastReload } = status;
+  if (lastReload?.outcome === 'refused') {
+    const why = lastReload.fault === null ? plural(lastReload.problems.length, 'problem') : lastReload.fault.message;
+    lines.push(
+      `the reload ${formatAge(now - lastReload.at)} was refused (${why}); the older configuration is served. See: turnpike check`,
+    );
+  }
+  for (const worker of status.workers) {
+    if (worker.restarts > 0) lines.push(`worker ${worker.id} was restarted ${plural(worker.restarts, 'time')}`);
+  }
+  for (const service of status.services) {
+    const down = service.backends.filter((backend) => backend.state !== 'up');
+    if (down.length > 0) {
+      const list = down.map((backend) => `${backend.address} ${backend.state}`).join(', ');
+      const all = down.length === service.backends.length ? ' (none left: clients get 503)' : '';
+      lines.push(`${service.name}: ${list}${all}`);
+    }
+    if (service.state !== 'run') {
+      const next = service.state === 'paused' ? 'resume' : 'start';
+      lines.push(`${service.name} is ${service.state}. Undo: turnpike service ${next} ${service.name}`);
+    }
+  }
+  for (const certificate of status.certificates) {
+    const left = certificate.notAfter - now;
+    if (certificate.source !== 'internal' && left < 14 * dayMs) {
+      lines.push(
+        `certificate ${certificate.names.join(', ')} ${left < 0 ? 'has expired' : `ends in ${Math.floor(left / dayMs)} days`}`,
+      );
+    }
+  }
+  for (const warning of status.warnings)
+    lines.push(`${warning.file}:${warning.line} ${warning.key}: ${warning.message}`);
+  return lines;
+}
+
+function entrypointTable(status: Status, terminal: Terminal): string[] {
+  return formatTableWithHeading(
+    terminal,
+    ['ENTRYPOINT', 'ADDRESS', 'PROTOCOL', 'OPEN', 'ACCEPTED', 'REFUSED'],
+    status.entrypoints.map((each) => [
+      each.name,
+      each.address,
+      each.protocol,
+      String(each.connections),
+      String(each.accepted),
+      String(each.refused),
+    ]),
+  );
+}
+
+function serviceTable(services: readonly ServiceStatus[], terminal: Terminal): string[] {
+  return formatTableWithHeading(
+    terminal,
+    ['SERVICE', 'STATE', 'GENERATION', 'BACKENDS', 'ACTIVE', 'WAITING', 'DRAINING', 'FROM'],
+    services.map((each) => [
+      each.name,
+      each.state,
+      String(each.generation),
+      each.backends.map((backend) => backendCell(backend, terminal)).join(', '),
+      String(each.active),
+      String(each.waiting),
+      each.draining.map((old) => `${old.active} on ${old.generation}`).join(', ') || '-',
+      each.override === null ? each.origin : `${each.origin} (file: ${each.override.declared.join(', ')})`,
+    ]),
+  );
+}
+
+function backendCell(backend: { address: string; state: string }, terminal: Terminal): string {
+  return backend.state === 'up' ? backend.address : terminal.style('red', `${backend.address} ${backend.state}`);
+}
+
+export function certificateTable(
+  certificates: readonly CertificateStatus[],
+  now: number,
+  terminal: Terminal,
+): string[] {
+  return formatTableWithHeading(
+    terminal,
+    ['CERTIFICATE', 'SOURCE', 'ENDS', 'DEFAULT', 'FROM'],
+    certificates.map((each) => [
+      each.names.join(', '),
+      each.source,
+      `${new Date(each.notAfter).toISOString().slice(0, 10)} (${Math.floor((each.notAfter - now) / dayMs)} days)`,
+      each.isDefault ? 'yes' : '-',
+      each.origin,
+    ]),
+  );
+}
+
+function switchTable(switchovers: readonly SwitchStatus[], now: number, terminal: Terminal): string[] {
+  return formatTableWithHeading(
+    terminal,
+    ['SWITCHOVER', 'FROM', 'TO', 'PHASE', 'WHEN'],
+    switchovers.map((each) => [
+      each.service,
+      each.from.join(', '),
+      each.to.join(', '),
+      each.fault === null ? each.phase : `${each.phase}: ${each.fault.message}`,
+      formatAge(now - each.startedAt),
+    ]),
+  );
+}
+
+function formatSince(ms: number): string {
+  return formatDuration(Math.max(1000, Math.floor(ms / 1000) * 1000));
+}
