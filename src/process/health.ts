@@ -20,7 +20,7 @@ export class Health {
   }
 
   /** Checks what this routing declares from now on. `proven`: addresses that just passed a probe, by service. */
-  follow(routing: RoutingPart, proven: ReadonlyMap<string, readonly string[]> = new Map()): void {
+  follow(routing: RoutingPart, proven?: ReadonlyMap<string, readonly string[]>): void {
     this.#active.follow(routing.services, proven);
   }
 
@@ -36,6 +36,15 @@ export class Health {
     });
     this.#ejected.set(key, { until, timer });
     this.#onChange();
+  }
+
+  /** The service goes to other backends: what was found out about the old ones' addresses is void. */
+  pardon(service: string): void {
+    for (const [key, { timer }] of this.#ejected) {
+      if (!key.startsWith(`${service} `)) continue;
+      timer.cancel();
+      this.#ejected.delete(key);
+    }
   }
 
   isEjected(service: string, address: string): boolean {

@@ -17,8 +17,8 @@ export interface Questions {
   prepare: { ask: { readonly delta: SnapshotDelta }; answer: { readonly digests: Readonly<Record<PartName, string>> } };
   /** Arrivals of these services wait from now on. */
   hold: { ask: { readonly services: readonly string[] }; answer: null };
-  /** Serves what was prepared. Not refusable. */
-  commit: { ask: null; answer: { readonly flips: readonly Flip[] } };
+  /** Serves what was prepared. Not refusable. `drainMs`: limits of this change only, by service. */
+  commit: { ask: { readonly drainMs: Readonly<Record<string, number>> }; answer: { readonly flips: readonly Flip[] } };
   stats: { ask: null; answer: WorkerStats };
   metrics: { ask: null; answer: ProcessMetrics };
 }

@@ -25,8 +25,12 @@ export interface Proposal {
   persist(revision: number): void;
   /** Prepares what workers will need (lends new listeners), right before they are asked. */
   lend?(worker: WorkerChannel): void;
+  /** Drain limits of this publication only, by service; others are the services' own. */
+  readonly drainMs?: Readonly<Record<string, number>>;
   /** The publication did not happen: undo what making the proposal did. */
   abandoned?(): void;
+  /** Every worker serves it; the next publication has not begun. */
+  acknowledged?(): void;
 }
 
 export interface Published {
@@ -70,6 +74,11 @@ export class Publisher {
     return this.#committed;
   }
 
+  /** Of the last publication ever, earlier processes included. */
+  get revision(): number {
+    return this.#revision;
+  }
+
   /**
    * Queues a publication. `propose` runs when all earlier ones are over; null means there is nothing to do after all.
    * Rejects with a Fault when it was refused, timed out or could not be persisted; then nothing has changed.
@@ -107,7 +116,7 @@ export class Publisher {
       const prepared = await Promise.race([worker.ask('prepare', { delta: deltaFor(worker, snapshot) }), died, silent]);
       late.timer.cancel();
       if (!prepared.ok) return prepared.fault;
-      const committed = await Promise.race([worker.ask('commit', null), died]);
+      const committed = await Promise.race([worker.ask('commit', { drainMs: {} }), died]);
       if (!committed.ok) return committed.fault;
       worker.digests = snapshot.digests;
       return null;
@@ -235,7 +244,7 @@ class Run {
       case 'hold':
         return worker.ask('hold', { services: this.#moving });
       case 'commit': {
-        const answer = await worker.ask('commit', null);
+        const answer = await worker.ask('commit', { drainMs: this.#proposal.drainMs ?? {} });
         if (answer.ok) {
           worker.digests = this.#to.digests;
           this.#flips.push(...answer.value.flips);
@@ -268,6 +277,7 @@ class Run {
       this.#fail(new Fault(fault.code as FaultCode, fault.detail));
       return;
     }
+    this.#proposal.acknowledged?.();
     this.#deps.observer?.before('acknowledge', this.#named(this.#state.workers));
     const holdMs = this.#moving.length === 0 ? 0 : this.#deps.clock.monotonic() - this.#heldAt;
     this.#settle({ revision: this.#to.revision, changed: true, flips: this.#flips, holdMs });

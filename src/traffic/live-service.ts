@@ -32,8 +32,18 @@ export interface HoldLimits {
   readonly size: number;
 }
 
-/** Told once when a retired generation has lost its last claim. */
-export type OnDrained = (service: string, generation: number, forced: number) => void;
+/** A retired generation that has lost its last claim. */
+export interface Drained {
+  readonly service: string;
+  readonly generation: number;
+  /** Claims ever taken. */
+  readonly claimed: number;
+  /** Claims that a deadline ended. */
+  readonly forced: number;
+}
+
+/** Told once for every retired generation. */
+export type OnDrained = (drained: Drained) => void;
 
 export class LiveGeneration<R extends GenerationResource> {
   readonly serviceName: string;
@@ -103,7 +113,12 @@ export class LiveGeneration<R extends GenerationResource> {
     for (const timer of this.#timers) timer.cancel();
     this.#timers = [];
     this.resource.close();
-    this.#onDrained(this.serviceName, this.generation.number, this.#forced);
+    this.#onDrained({
+      service: this.serviceName,
+      generation: this.generation.number,
+      claimed: this.claimed,
+      forced: this.#forced,
+    });
   }
 }
 
@@ -182,12 +197,12 @@ export class LiveService<R extends GenerationResource> {
     this.current.resource.update(service, down);
   }
 
-  /** Makes `next` the live generation; the old one drains. */
-  replace(service: Service, next: LiveGeneration<R>): void {
+  /** Makes `next` the live generation; the old one drains, within `drainMs` if this change has a limit of its own. */
+  replace(service: Service, next: LiveGeneration<R>, drainMs: number | null = null): void {
     const old = this.current;
     this.draining.add(old);
     this.service = service;
     this.current = next;
-    old.retire(this.#clock, service.drainMs, service.streamDrainMs);
+    old.retire(this.#clock, drainMs ?? service.drainMs, drainMs ?? service.streamDrainMs);
   }
 }

@@ -115,8 +115,11 @@ export class Traffic<R extends GenerationResource> {
     }
   }
 
-  /** Swaps the pointer and releases the waiters, who arrive at the new state. */
-  commit(prepared: Prepared): void {
+  /**
+   * Swaps the pointer and releases the waiters, who arrive at the new state.
+   * @param drainMs  drain limits of this change only, by service; others are the services' own
+   */
+  commit(prepared: Prepared, drainMs: Readonly<Record<string, number>> = {}): void {
     const { compiled } = prepared;
     const { parts } = compiled.snapshot;
     this.#current = compiled;
@@ -134,7 +137,7 @@ export class Traffic<R extends GenerationResource> {
           new LiveService(service, this.#generation(service, down), this.clock, holdLimits),
         );
       } else if (live.current.generation.number !== service.generation.number) {
-        live.replace(service, this.#generation(service, down));
+        live.replace(service, this.#generation(service, down), drainMs[service.name] ?? null);
         released.push(live);
       } else {
         live.update(service, down, holdLimits);
@@ -179,10 +182,10 @@ export class Traffic<R extends GenerationResource> {
       service.name,
       service.generation,
       resource,
-      (name, number, forced) => {
-        this.#services.get(name)?.draining.delete(generation);
+      (drained) => {
+        this.#services.get(drained.service)?.draining.delete(generation);
         this.#leaving.delete(generation);
-        this.#onDrained(name, number, forced);
+        this.#onDrained(drained);
       },
     );
     return generation;

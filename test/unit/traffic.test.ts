@@ -85,7 +85,7 @@ function set() {
   const traffic = new Traffic<Pools>(
     clock,
     (of) => new Pools(of, log),
-    (name, number, forced) => drained.push(`${name}#${number} forced ${forced}`),
+    ({ service, generation, forced }) => void drained.push(`${service}#${generation} forced ${forced}`),
   );
   let revision = 0;
   const publish = (part: RoutingPart) => traffic.commit(traffic.prepare(wholeDelta(snapshot(++revision, part))));
