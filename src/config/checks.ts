@@ -1,0 +1,115 @@
+// What no single value shows: clashes, references, keys that exclude or need each other, settings without effect.
+// Invariant: everything here is found in one pass; errors are what would do something else than it says, warnings what
+// would do nothing or what is probably not meant.
+import { checkHosts } from './host-checks.ts';
+import { defaultLimits, writtenLimits } from './limit-keys.ts';
+import type { Findings } from './problem.ts';
+import type { Config } from './schema.ts';
+import type { Path } from './syntax.ts';
+import type { ListenAddress } from './values.ts';
+
+export function checkConfig(config: Config, findings: Findings): void {
+  checkAddresses(config, findings);
+  checkSizes(config, findings);
+  checkTrust(config, findings);
+  checkTls(config, findings);
+  checkHosts(config, findings);
+  checkUse(config, findings);
+}
+
+/** A wildcard address and a specific one on the same port exclude each other; addresses compare parsed. */
+function checkAddresses(config: Config, findings: Findings): void {
+  const taken: { readonly path: Path; readonly address: ListenAddress }[] = [];
+  const claim = (path: Path, address: ListenAddress): void => {
+    const rival = taken.find(
+      (each) =>
+        each.address.port === address.port &&
+        (each.address.host === address.host || each.address.host === '' || address.host === ''),
+    );
+    if (rival === undefined) {
+      taken.push({ path, address });
+      return;
+    }
+    const { line } = findings.document.locate(rival.path).value;
+    const owner = rival.path.slice(0, 2).join('.');
+    findings.error(path, `clashes with ${owner} (line ${line})`, 'an address and port that nothing else listens on');
+  };
+  for (const [name, { address }] of config.entrypoints) claim(['entrypoints', name, 'address'], address);
+  if (config.metrics.address !== null) claim(['metrics', 'address'], config.metrics.address);
+}
+
+/** A target is part of the head that carries it. */
+function checkSizes(config: Config, findings: Findings): void {
+  const global = { ...defaultLimits, ...writtenLimits(config.limits) };
+  const check = (path: Path, values: object): void => {
+    const own = writtenLimits(values);
+    const { headerSize, targetSize } = { ...global, ...own };
+    if (targetSize <= headerSize) return;
+    const key = own.targetSize === undefined ? 'header_size' : 'target_size';
+    findings.error([...path, key], 'target_size is larger than header_size', 'a target_size within header_size');
+  };
+  check(['limits'], findings.document.has(['limits']) ? config.limits : {});
+  for (const [name, entrypoint] of config.entrypoints) {
+    if (Object.keys(writtenLimits(entrypoint)).length > 0) check(['entrypoints', name], entrypoint);
+  }
+}
+
+function checkTrust(config: Config, findings: Findings): void {
+  const check = (networks: readonly string[] | null, path: Path): void => {
+    const everyone = (networks ?? []).find((network) => network.endsWith('/0'));
+    if (everyone === undefined) return;
+    findings.warn(path, `${everyone} lets anybody choose the client address in X-Forwarded-For`, 'your proxies only');
+  };
+  check(config.trusted_proxies, ['trusted_proxies']);
+  for (const [name, entrypoint] of config.entrypoints) {
+    check(entrypoint.trusted_proxies, ['entrypoints', name, 'trusted_proxies']);
+  }
+}
+
+function checkTls(config: Config, findings: Findings): void {
+  const { tls } = config;
+  if (tls.profile === 'modern' && tls.min_version === '1.2') {
+    findings.error(['tls', 'min_version'], 'the profile modern is TLS 1.3 only', '"1.3", or the profile intermediate');
+  }
+  let chosen: number | null = null;
+  for (const { index, value: pair } of tls.certificate) {
+    const path = ['tls', 'certificate', index];
+    const pem = pair.cert_file !== null && pair.key_file !== null;
+    const parts = pair.cert_file !== null || pair.key_file !== null;
+    if (!findings.failed(path) && (pair.pkcs12_file === null ? !pem : parts)) {
+      findings.error(path, 'is not one certificate', 'cert_file and key_file, or pkcs12_file', 'key');
+    }
+    if (!pair.default) continue;
+    if (chosen !== null) {
+      const { line } = findings.document.locate(['tls', 'certificate', chosen, 'default']).key;
+      findings.error([...path, 'default'], `is the second default (line ${line})`, 'one default certificate');
+    } else if (tls.default_certificate !== null) {
+      const { line } = findings.document.locate(['tls', 'default_certificate']).key;
+      findings.error([...path, 'default'], `tls.default_certificate names another (line ${line})`, 'one of the two');
+    }
+    chosen ??= index;
+  }
+  const source = tls.certificate.length > 0 || tls.internal_ca.enabled;
+  for (const [name, { protocol }] of config.entrypoints) {
+    if (protocol !== 'https' || source || findings.failed(['tls'])) continue;
+    findings.warn(
+      ['entrypoints', name],
+      'there is no certificate to serve here: every handshake will be refused',
+      '[[tls.certificate]], or tls.internal_ca.enabled = true',
+      'key',
+    );
+  }
+}
+
+function checkUse(config: Config, findings: Findings): void {
+  if (config.entrypoints.size === 0 && !findings.failed(['entrypoints'])) {
+    findings.warn(['entrypoints'], 'there is no entrypoint: nothing will be served', '[entrypoints.web]', 'key');
+  }
+  if (findings.failed(['external_routes'])) return;
+  for (const name of config.entrypoints.keys()) {
+    const serving = [...config.external_routes.values()].some((host) => host.entrypoints?.includes(name) ?? true);
+    if (!serving) {
+      findings.warn(['entrypoints', name], 'no route is served here', 'a host with this entrypoint', 'key');
+    }
+  }
+}

@@ -1,0 +1,55 @@
+// What a configuration file declares, all defaults and inheritance resolved: the result of loading.
+// Invariant: plain frozen data; every path is absolute, every file that the snapshot carries is already read, and what the
+// operator may change at run time (generation numbers, switched addresses, paused services) is not in here.
+import type { LogLevel } from '../base/log.ts';
+import type { Backend, Entrypoint, Host, Service, Settings } from '../model/snapshot.ts';
+import type { Problem } from './problem.ts';
+import type { ListenAddress } from './values.ts';
+
+export interface Declaration {
+  /** Absolute path of the file. */
+  readonly file: string;
+  readonly stateDir: string;
+  readonly workers: number | 'auto';
+  readonly settings: Settings;
+  readonly entrypoints: readonly Entrypoint[];
+  readonly hosts: readonly Host[];
+  readonly services: readonly DeclaredService[];
+  readonly tls: DeclaredTls;
+  readonly log: DeclaredLog;
+  /** Where Prometheus finds the metrics; null: nowhere. `host` '' is every address. */
+  readonly metrics: ListenAddress | null;
+}
+
+/** A service as the file has it: addresses, but no generation yet. */
+export interface DeclaredService extends Omit<Service, 'generation' | 'state'> {
+  readonly backends: readonly Backend[];
+  /** "config.toml:30 external_routes."app.test".to" */
+  readonly backendsOrigin: string;
+}
+
+export interface DeclaredTls {
+  readonly certificates: readonly DeclaredCertificate[];
+  /** Host whose certificate clients without a known name get; null: see `isDefault`, else none. */
+  readonly defaultName: string | null;
+  readonly internalCa: boolean;
+}
+
+/** PEM pair (`certFile`, `keyFile`) or PKCS#12 (`pkcs12File`). Absolute paths. */
+export interface DeclaredCertificate {
+  readonly certFile: string | null;
+  readonly keyFile: string | null;
+  readonly pkcs12File: string | null;
+  readonly passphraseFile: string | null;
+  readonly isDefault: boolean;
+  /** "config.toml:12 tls.certificate[0]" */
+  readonly origin: string;
+  /** Where to point when the files turn out to be unusable. */
+  readonly place: Pick<Problem, 'file' | 'line' | 'column' | 'key'>;
+}
+
+export interface DeclaredLog {
+  readonly level: LogLevel;
+  readonly access: boolean;
+  readonly format: 'auto' | 'json' | 'pretty';
+}

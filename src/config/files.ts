@@ -1,0 +1,95 @@
+// The files that the configuration names: where they lie, and what is in those that the snapshot carries.
+// Invariant: every file is read once, here, so that everything after is pure; one that cannot be used is a problem at its
+// key, and its content is never shown.
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { Findings } from './problem.ts';
+import type { HostWritten, PathWritten } from './route-keys.ts';
+import type { Config } from './schema.ts';
+import type { Path } from './syntax.ts';
+
+/** Absolute path → content. */
+export type FileContents = ReadonlyMap<string, string>;
+
+type Use = 'certificates' | 'key' | 'text' | 'exists';
+
+interface NamedFile {
+  readonly path: Path;
+  readonly file: string;
+  readonly use: Use;
+}
+
+const largestText = 1024 * 1024;
+
+/** Reads what the snapshot will carry; the pairs of `[[tls.certificate]]` only have to exist, their store reads them. */
+export async function readFiles(config: Config, directory: string, findings: Findings): Promise<FileContents> {
+  const contents = new Map<string, string>();
+  for (const { path, file, use } of namedFiles(config, directory)) {
+    if (findings.failed(path)) continue;
+    try {
+      const { size } = await stat(file);
+      if (use === 'exists') continue;
+      if (size > largestText) throw new Error('is larger than 1 MiB');
+      const content = contents.get(file) ?? (await readFile(file, 'utf8'));
+      judge(content, use);
+      contents.set(file, content);
+    } catch (error) {
+      findings.error(path, `${JSON.stringify(file)} ${reasonOf(error)}`, accepted[use]);
+    }
+  }
+  return contents;
+}
+
+const accepted: Readonly<Record<Use, string>> = {
+  certificates: 'a PEM file with certificates',
+  key: 'a PEM file with a private key without a passphrase',
+  text: 'a text file of at most 1 MiB',
+  exists: 'a file that exists',
+};
+
+function judge(content: string, use: Use): void {
+  if (use === 'key') createPrivateKey(content);
+  if (use !== 'certificates') return;
+  const blocks = content.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  if (blocks.length === 0) throw new Error('holds no certificate');
+  for (const block of blocks) new X509Certificate(block);
+}
+
+function reasonOf(error: unknown): string {
+  const { code, message } = error as { code?: string; message: string };
+  if (code === 'ENOENT') return 'does not exist';
+  if (code === 'EACCES') return 'may not be read';
+  if (code === 'EISDIR') return 'is a directory';
+  return code === undefined || code.startsWith('E') ? message : 'cannot be understood';
+}
+
+function namedFiles(config: Config, directory: string): NamedFile[] {
+  const files: NamedFile[] = [];
+  const add = (file: string | null | undefined, use: Use, ...path: Path): void => {
+    if (typeof file === 'string') files.push({ path, file: resolve(directory, file), use });
+  };
+  for (const { index, value: pair } of config.tls.certificate) {
+    for (const key of ['cert_file', 'key_file', 'pkcs12_file', 'passphrase_file'] as const) {
+      add(pair[key], 'exists', 'tls', 'certificate', index, key);
+    }
+  }
+  for (const [name, host] of config.external_routes) {
+    const path = ['external_routes', name];
+    add(host.client_auth?.ca_file, 'certificates', ...path, 'client_auth', 'ca_file');
+    addRouteFiles(host, path, add);
+    for (const { index, value: route } of host.routes) addRouteFiles(route, [...path, 'routes', index], add);
+  }
+  return files;
+}
+
+function addRouteFiles(
+  route: HostWritten | PathWritten,
+  path: Path,
+  add: (file: string | null | undefined, use: Use, ...path: Path) => void,
+): void {
+  add(route.upstream_tls?.ca_file, 'certificates', ...path, 'upstream_tls', 'ca_file');
+  add(route.upstream_tls?.cert_file, 'certificates', ...path, 'upstream_tls', 'cert_file');
+  add(route.upstream_tls?.key_file, 'key', ...path, 'upstream_tls', 'key_file');
+  add(route.respond?.body_file, 'text', ...path, 'respond', 'body_file');
+}

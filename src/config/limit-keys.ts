@@ -1,0 +1,261 @@
+// Every limit once: its key, the member of `Limits` it becomes, its form, its default, and where it may be overridden.
+// Invariant: each member of `Limits` has exactly one key, and every key appears in `[limits]`.
+import { unlimited } from '../base/units.ts';
+import type { Limits } from '../model/snapshot.ts';
+import { defaulted, type Form, type Key, misplaced, optional, type RefusedKey } from './form.ts';
+import { cap, count, duration, size } from './values.ts';
+
+/**
+ * Who may override a limit: an `entrypoint` (judged before a route is known), a `route`, the `backends` of a route,
+ * or nobody (`global`).
+ */
+export type LimitScope = 'entrypoint' | 'route' | 'backends' | 'global';
+
+interface LimitKey {
+  readonly member: keyof Limits;
+  readonly scope: LimitScope;
+  readonly form: Form<number>;
+  /** As TOML, and what it means. */
+  readonly fallback: string;
+  readonly absent: number;
+  readonly doc: string;
+}
+
+const second = 1000;
+const minute = 60 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
+const kiB = 1024;
+const miB = 1024 * kiB;
+const giB = 1024 * miB;
+
+const wait = duration({ least: 1, most: day });
+const patience = duration({ least: 1, most: 365 * day, unlimited: true });
+const grace = duration({ least: 0, most: 30 * day });
+
+export const limitKeys: Readonly<Record<string, LimitKey>> = {
+  header_timeout: {
+    member: 'headerTimeoutMs',
+    scope: 'entrypoint',
+    form: wait,
+    fallback: '"10s"',
+    absent: 10 * second,
+    doc: 'A request head must be complete within this time, however its bytes drip in.',
+  },
+  tls_handshake_timeout: {
+    member: 'tlsHandshakeTimeoutMs',
+    scope: 'entrypoint',
+    form: wait,
+    fallback: '"10s"',
+    absent: 10 * second,
+    doc: 'A TLS handshake must be complete within this time.',
+  },
+  keep_alive_timeout: {
+    member: 'keepAliveTimeoutMs',
+    scope: 'entrypoint',
+    form: patience,
+    fallback: '"60s"',
+    absent: minute,
+    doc: 'A client connection without a request in work is closed after this time.',
+  },
+  header_size: {
+    member: 'headerSize',
+    scope: 'entrypoint',
+    form: size({ least: kiB, most: miB }),
+    fallback: '"32KiB"',
+    absent: 32 * kiB,
+    doc: 'A larger request head is answered 431.',
+  },
+  header_count: {
+    member: 'headerCount',
+    scope: 'entrypoint',
+    form: count(8, 10_000),
+    fallback: '200',
+    absent: 200,
+    doc: 'A request with more header fields is answered 431.',
+  },
+  target_size: {
+    member: 'targetSize',
+    scope: 'entrypoint',
+    form: size({ least: 64, most: miB }),
+    fallback: '"8KiB"',
+    absent: 8 * kiB,
+    doc: 'A longer request target (path and query) is answered 414.',
+  },
+  connections: {
+    member: 'connections',
+    scope: 'global',
+    form: cap(1, 1_000_000),
+    fallback: '10000',
+    absent: 10_000,
+    doc: 'Client connections per entrypoint, shared out over the workers; an entrypoint overrides it as max_connections.',
+  },
+  connections_per_peer: {
+    member: 'connectionsPerPeer',
+    scope: 'entrypoint',
+    form: cap(1, 1_000_000),
+    fallback: '"unlimited"',
+    absent: unlimited,
+    doc: 'Client connections per entrypoint from one address.',
+  },
+  h2_streams: {
+    member: 'h2Streams',
+    scope: 'entrypoint',
+    form: count(1, 1000),
+    fallback: '128',
+    absent: 128,
+    doc: 'Requests at once on one HTTP/2 connection of a client.',
+  },
+  body_size: {
+    member: 'bodySize',
+    scope: 'route',
+    form: size({ least: 0, most: 1024 * 1024 * giB, unlimited: true }),
+    fallback: '"unlimited"',
+    absent: unlimited,
+    doc: 'A larger request body, declared or counted, is answered 413.',
+  },
+  body_idle_timeout: {
+    member: 'bodyIdleTimeoutMs',
+    scope: 'route',
+    form: patience,
+    fallback: '"60s"',
+    absent: minute,
+    doc: 'A body that does not move for this time is given up. There is no limit on a body that keeps moving.',
+  },
+  stream_idle_timeout: {
+    member: 'streamIdleTimeoutMs',
+    scope: 'route',
+    form: patience,
+    fallback: '"1h"',
+    absent: hour,
+    doc: 'The same for event streams and WebSockets.',
+  },
+  backend_connections: {
+    member: 'backendConnections',
+    scope: 'backends',
+    form: cap(1, 1_000_000),
+    fallback: '1000',
+    absent: 1000,
+    doc: 'Connections to one backend from one worker; when all are busy the answer is 503.',
+  },
+  backend_connect_timeout: {
+    member: 'backendConnectTimeoutMs',
+    scope: 'backends',
+    form: wait,
+    fallback: '"5s"',
+    absent: 5 * second,
+    doc: 'A backend must accept a connection (and finish the TLS handshake) within this time, else 504.',
+  },
+  backend_head_timeout: {
+    member: 'backendHeadTimeoutMs',
+    scope: 'backends',
+    form: patience,
+    fallback: '"60s"',
+    absent: minute,
+    doc: 'A backend must begin to answer within this time after it has the whole request, else 504.',
+  },
+  backend_keep_alive_timeout: {
+    member: 'backendKeepAliveTimeoutMs',
+    scope: 'backends',
+    form: patience,
+    fallback: '"60s"',
+    absent: minute,
+    doc: 'An idle connection to a backend is closed after this time.',
+  },
+  drain: {
+    member: 'drainMs',
+    scope: 'backends',
+    form: grace,
+    fallback: '"30s"',
+    absent: 30 * second,
+    doc: 'After a switch, requests on the old backends may take this long to finish. Also the patience at shutdown.',
+  },
+  stream_drain: {
+    member: 'streamDrainMs',
+    scope: 'backends',
+    form: duration({ least: 0, most: 365 * day, unlimited: true }),
+    fallback: '"10m"',
+    absent: 10 * minute,
+    doc: 'The same for event streams and WebSockets, which are then closed with code 1012.',
+  },
+  max_hold: {
+    member: 'maxHoldMs',
+    scope: 'backends',
+    form: duration({ least: 0, most: hour }),
+    fallback: '"30s"',
+    absent: 30 * second,
+    doc: 'A request for a paused service waits this long, then it is answered 503.',
+  },
+  hold_requests: {
+    member: 'holdRequests',
+    scope: 'global',
+    form: count(0, 1_000_000),
+    fallback: '1000',
+    absent: 1000,
+    doc: 'Requests that may wait for one service in one worker; the next one is answered 503.',
+  },
+  hold_size: {
+    member: 'holdSize',
+    scope: 'global',
+    form: size({ least: 0, most: 16 * giB }),
+    fallback: '"64MiB"',
+    absent: 64 * miB,
+    doc: 'Memory that waiting requests of one service may take in one worker.',
+  },
+};
+
+/** Keys whose values are read by `writtenLimits`, so that no table type need spell them out. */
+type LimitKeys<K> = Readonly<Record<never, K>>;
+
+/** `[limits]`: all of them, with defaults. */
+export const globalLimits: LimitKeys<Key<number>> = Object.fromEntries(
+  Object.entries(limitKeys).map(([name, { form, doc, fallback, absent }]) => [
+    name,
+    defaulted(form, doc, fallback, absent),
+  ]),
+);
+
+/** The limits that a table may override. */
+export function overridable(...scopes: readonly LimitScope[]): LimitKeys<Key<number>> {
+  const keys = Object.entries(limitKeys).filter(([, limit]) => scopes.includes(limit.scope));
+  return Object.fromEntries(
+    keys.map(([name, { form, doc, fallback }]) => [name, optional(form, `Overrides limits.${name}. ${doc}`, fallback)]),
+  );
+}
+
+const elsewhere: Readonly<Record<LimitScope, string>> = {
+  entrypoint: 'is judged before a route is known',
+  global: 'holds for all routes alike',
+  route: 'belongs to a route',
+  backends: 'belongs to the backends of a route',
+};
+
+/** The other limits, refused with the place where they belong. */
+export function misplacedLimits(...scopes: readonly LimitScope[]): LimitKeys<RefusedKey> {
+  const keys = Object.entries(limitKeys).filter(([, limit]) => !scopes.includes(limit.scope));
+  return Object.fromEntries(
+    keys.map(([name, { scope }]) => [name, misplaced(`${name} ${elsewhere[scope]}`, placesOf(name, scope))]),
+  );
+}
+
+function placesOf(name: string, scope: LimitScope): string {
+  if (scope === 'global') return name === 'connections' ? 'max_connections' : `limits.${name}`;
+  return scope === 'entrypoint'
+    ? `limits.${name}, or ${name} in [entrypoints.NAME]`
+    : `limits.${name}, or ${name} in [external_routes."HOST"]`;
+}
+
+/** The limits written in a table, by member; those left out are left out. */
+export function writtenLimits(table: object): Partial<Limits> {
+  const values = table as Readonly<Record<string, unknown>>;
+  const limits: { -readonly [member in keyof Limits]?: number } = {};
+  for (const [name, { member }] of Object.entries(limitKeys)) {
+    const value = values[name];
+    if (typeof value === 'number') limits[member] = value;
+  }
+  return limits;
+}
+
+export const defaultLimits: Limits = writtenLimits(
+  Object.fromEntries(Object.entries(limitKeys).map(([name, { absent }]) => [name, absent])),
+) as Limits;

@@ -1,0 +1,98 @@
+// The file as read → what it declares. Pure: files are already read, everything was checked.
+// Invariant: the nearest value wins (path, host, entrypoint, file), and nothing is left to be looked up later.
+import type { Entrypoint, Limits, Settings } from '../model/snapshot.ts';
+import type { Declaration, DeclaredCertificate } from './declaration.ts';
+import type { FileContents } from './files.ts';
+import { defaultLimits, writtenLimits } from './limit-keys.ts';
+import { resolveHost } from './resolve-host.ts';
+import type { CertificateWritten, Config, EntrypointWritten } from './schema.ts';
+import { fileAt, originOf, type Surroundings } from './surroundings.ts';
+import { type Document, formatPath, type Path } from './syntax.ts';
+
+export function resolveConfig(
+  config: Config,
+  document: Document,
+  file: string,
+  contents: FileContents,
+  onTerminal: boolean,
+): Declaration {
+  const limits: Limits = { ...defaultLimits, ...writtenLimits(config.limits) };
+  const { log, tls } = config;
+  const settings: Settings = {
+    trustedProxies: config.trusted_proxies,
+    redirect: tls.redirect,
+    minVersion: tls.min_version ?? (tls.profile === 'modern' ? '1.3' : '1.2'),
+    accessLog: log.access,
+    accessLogFormat: log.format === 'auto' ? (onTerminal ? 'pretty' : 'json') : log.format,
+    forwardedField: config.forwarded_header,
+    limits,
+  };
+  const surroundings: Surroundings = {
+    document,
+    file,
+    contents,
+    settings,
+    entrypointNames: [...config.entrypoints.keys()],
+  };
+  const hosts = [...config.external_routes].map(([name, host]) => resolveHost(name, host, surroundings));
+  return {
+    file,
+    stateDir: fileAt(surroundings, config.state_dir),
+    workers: config.workers,
+    settings,
+    entrypoints: [...config.entrypoints].map(([name, each]) => resolveEntrypoint(name, each, surroundings)),
+    hosts: hosts.map(({ host }) => host),
+    services: hosts.flatMap(({ services }) => services),
+    tls: {
+      certificates: config.tls.certificate.map(({ index, value }) => resolveCertificate(value, index, surroundings)),
+      defaultName: tls.default_certificate,
+      internalCa: tls.internal_ca.enabled,
+    },
+    log,
+    metrics: config.metrics.address,
+  };
+}
+
+function resolveEntrypoint(name: string, written: EntrypointWritten, surroundings: Surroundings): Entrypoint {
+  const limits: Limits = { ...surroundings.settings.limits, ...writtenLimits(written) };
+  return {
+    name,
+    host: written.address.host,
+    port: written.address.port,
+    protocol: written.protocol,
+    publicPort: written.public_port,
+    trustedCidrs: written.trusted_cidrs,
+    trustedProxies: written.trusted_proxies,
+    maxConnections: written.max_connections ?? limits.connections,
+    limits: {
+      headerTimeoutMs: limits.headerTimeoutMs,
+      tlsHandshakeTimeoutMs: limits.tlsHandshakeTimeoutMs,
+      keepAliveTimeoutMs: limits.keepAliveTimeoutMs,
+      headerSize: limits.headerSize,
+      headerCount: limits.headerCount,
+      targetSize: limits.targetSize,
+      connectionsPerPeer: limits.connectionsPerPeer,
+      h2Streams: limits.h2Streams,
+    },
+    origin: originOf(surroundings, ['entrypoints', name]),
+  };
+}
+
+function resolveCertificate(
+  written: CertificateWritten,
+  index: number,
+  surroundings: Surroundings,
+): DeclaredCertificate {
+  const path: Path = ['tls', 'certificate', index];
+  const { line, column } = surroundings.document.locate(path).key;
+  const at = (file: string | null): string | null => (file === null ? null : fileAt(surroundings, file));
+  return {
+    certFile: at(written.cert_file),
+    keyFile: at(written.key_file),
+    pkcs12File: at(written.pkcs12_file),
+    passphraseFile: at(written.passphrase_file),
+    isDefault: written.default,
+    origin: originOf(surroundings, path),
+    place: { file: surroundings.document.file, line, column, key: formatPath(path) },
+  };
+}

@@ -1,0 +1,245 @@
+// Every key of config.toml, once: form, default, sentence, example. Validation, the hints for unknown keys, the check of
+// config.example.toml and the tables of docs/configuration.md all come from here.
+// Invariant: a key that is not here is refused; a key that is here does something.
+import {
+  choice,
+  defaulted,
+  defaultsOf,
+  either,
+  type Form,
+  flag,
+  type Keys,
+  later,
+  named,
+  optional,
+  quote,
+  type Read,
+  Refusal,
+  required,
+  table,
+  tables,
+  text,
+  type Value,
+} from './form.ts';
+import { globalLimits, misplacedLimits, overridable } from './limit-keys.ts';
+import { externalRoute } from './route-keys.ts';
+import { cap, cidrs, count, filePath, hostName, listenAddress, parsePattern, port, tlsVersion } from './values.ts';
+
+// ---- entrypoints -----------------------------------------------------------------------------------------------
+
+/** Protocols of later versions get a sentence of their own. */
+const protocol: Form<'http' | 'https'> = text('"http" or "https"', (value) => {
+  if (value === 'http' || value === 'https') return value;
+  if (['smart_tcp', 'tls_mux', 'tcp', 'udp'].includes(value)) {
+    return new Refusal(`${quote(value)} entrypoints are not available in this version`);
+  }
+  return new Refusal(`${quote(value)} is not a protocol`);
+});
+
+const entrypointKeys = {
+  address: required(listenAddress, 'Where to listen. Without a host: every address, IPv4 and IPv6.', '":8080"'),
+  protocol: required(
+    protocol,
+    'http takes HTTP/1.1 and HTTP/2 with prior knowledge; https takes TLS with HTTP/1.1 and HTTP/2.',
+    '"http"',
+  ),
+  public_port: optional(
+    port,
+    'The port clients reach when a port mapping lies in front. Redirects to https use it.',
+    '443',
+  ),
+  trusted_cidrs: defaulted(
+    cidrs,
+    'Networks that may connect, by the address of the connection; empty: everyone.',
+    '[]',
+    [],
+    '["10.0.0.0/8"]',
+  ),
+  trusted_proxies: optional(
+    cidrs,
+    'Networks whose X-Forwarded-* are believed on this entrypoint. Left out: the top-level trusted_proxies.',
+    '["10.0.0.0/8"]',
+  ),
+  max_connections: optional(
+    cap(1, 1_000_000),
+    'Overrides limits.connections. Client connections, shared out over the workers.',
+    '10000',
+  ),
+  ...overridable('entrypoint'),
+  ...misplacedLimits('entrypoint'),
+  proxy_protocol_from: later('the PROXY protocol'),
+  raw_fallback: later('raw TCP'),
+  raw_fallback_trusted_cidrs: later('raw TCP'),
+  allow_public_raw_fallback: later('raw TCP'),
+  requires_session: later('the gate'),
+} as const satisfies Keys;
+
+const entrypoint = table('an entrypoint', entrypointKeys);
+
+function judgeName(name: string): Refusal | null {
+  return /^[A-Za-z0-9_-]{1,64}$/.test(name)
+    ? null
+    : new Refusal(`${quote(name)} is not a name`, 'letters, digits, "-" and "_", at most 64');
+}
+
+// ---- TLS -------------------------------------------------------------------------------------------------------
+
+const certificateKeys = {
+  cert_file: optional(
+    filePath,
+    'PEM file with the certificate and its chain, leaf first. Watched.',
+    '"certs/site.pem"',
+  ),
+  key_file: optional(filePath, 'PEM file with the private key.', '"certs/site.key"'),
+  pkcs12_file: optional(filePath, 'PKCS#12 file, instead of cert_file and key_file.', '"certs/site.p12"'),
+  passphrase_file: optional(
+    filePath,
+    'File whose first line is the passphrase of the key or of the PKCS#12 file.',
+    '"certs/site.pass"',
+  ),
+  default: defaulted(
+    flag,
+    'Serve this one to clients that name no host, or one that no certificate covers.',
+    'false',
+    false,
+    'true',
+  ),
+} as const satisfies Keys;
+
+const certificate = table('a certificate', certificateKeys);
+
+const tlsKeys = {
+  redirect: defaulted(flag, 'Send plaintext requests for hosts with tls = "auto" to https (308).', 'true', true),
+  profile: defaulted(
+    choice('a profile', ['intermediate', 'modern']),
+    "Mozilla's recommendation to follow: intermediate is TLS 1.2 and 1.3, modern is TLS 1.3 only.",
+    '"intermediate"',
+    'intermediate' as const,
+  ),
+  min_version: optional(
+    tlsVersion,
+    'Lowest TLS version. Left out: what the profile says. A host may ask for another.',
+    '"1.2"',
+  ),
+  default_certificate: optional(
+    hostName,
+    'Host whose certificate is served to clients that name no host, or one that no certificate covers.',
+    '"app.example.com"',
+  ),
+  certificate: defaulted(
+    tables('[[tls.certificate]] tables', certificate),
+    'A certificate of your own, one table for each.',
+    '[]',
+    [],
+  ),
+  internal_ca: defaulted(
+    table('the internal CA', {
+      enabled: defaulted(
+        flag,
+        'Sign certificates for configured hosts that have no other, with a CA kept in state_dir.',
+        'false',
+        false,
+        'true',
+      ),
+    }),
+    'A certificate authority of its own, for machines that have no public name.',
+    '{ enabled = false }',
+    { enabled: false },
+  ),
+  acme: later('ACME'),
+} as const satisfies Keys;
+
+// ---- the file --------------------------------------------------------------------------------------------------
+
+const logKeys = {
+  level: defaulted(
+    choice('a log level', ['error', 'warn', 'info', 'debug']),
+    'Least weight of the events that are logged.',
+    '"info"',
+    'info' as const,
+  ),
+  access: defaulted(flag, 'One line for every request.', 'true', true),
+  format: defaulted(
+    choice('a log format', ['auto', 'json', 'pretty']),
+    'auto is pretty on a terminal, else JSON lines.',
+    '"auto"',
+    'auto' as const,
+  ),
+} as const satisfies Keys;
+
+const workers = either<number | 'auto'>('"auto" or a whole number from 1 to 256', {
+  string: choice<'auto'>('a number of workers', ['auto']),
+  integer: count(1, 256),
+  float: count(1, 256),
+});
+
+const pattern = (name: string): Refusal | null => {
+  const result = parsePattern(name);
+  return typeof result === 'string' ? null : result;
+};
+
+const rootKeys = {
+  state_dir: defaulted(
+    filePath,
+    'Where Turnpike keeps its state, its certificates and its control socket. A change needs a restart.',
+    '"./.turnpike"',
+    './.turnpike',
+  ),
+  workers: defaulted(workers, 'Worker processes; auto is one per core. A change needs a restart.', '"auto"', 'auto'),
+  trusted_proxies: defaulted(
+    cidrs,
+    'Networks whose X-Forwarded-* are believed; empty: nobody.',
+    '[]',
+    [],
+    '["10.0.0.0/8"]',
+  ),
+  forwarded_header: defaulted(flag, 'Send Forwarded (RFC 7239) beside X-Forwarded-*.', 'false', false, 'true'),
+  entrypoints: defaulted(
+    named('a table [entrypoints.NAME]', entrypoint, judgeName),
+    'Addresses to listen on, by name.',
+    '{}',
+    new Map(),
+    '{ web = { address = ":8080", protocol = "http" } }',
+  ),
+  tls: defaulted(table('tls', tlsKeys), 'TLS for all entrypoints.', '{}', defaultsOf(tlsKeys)),
+  external_routes: defaulted(
+    named('a table [external_routes."HOST"], or "HOST" = "127.0.0.1:3000"', externalRoute, pattern),
+    'Hosts and where their requests go. Also short: "HOST" = "127.0.0.1:3000".',
+    '{}',
+    new Map(),
+    '{ "app.example.com" = "127.0.0.1:3000" }',
+  ),
+  limits: defaulted(
+    table('limits', globalLimits),
+    'Limits for all; the nearest one wins (route, host, entrypoint, here).',
+    '{}',
+    defaultsOf(globalLimits),
+  ),
+  log: defaulted(table('log', logKeys), 'What is logged, and how.', '{}', defaultsOf(logKeys)),
+  metrics: defaulted(
+    table('metrics', {
+      address: optional(listenAddress, 'Serve Prometheus metrics at /metrics here.', '"127.0.0.1:9464"'),
+    }),
+    'Metrics for Prometheus. Left out: none are served.',
+    '{}',
+    { address: null },
+  ),
+  apps: later('apps'),
+  app_devices: later('apps'),
+  app_mounts: later('apps'),
+  backups: later('backups'),
+  control: later('a control address'),
+  gate: later('the gate'),
+  images: later('apps'),
+  network_services: later('TCP and UDP services'),
+  routers: later('TCP and UDP routers'),
+  runtime: later('container engines'),
+  secrets: later('secrets of apps'),
+} as const satisfies Keys;
+
+export const schema: Form<Config> = table('the configuration', rootKeys);
+
+/** The whole file as read: names as in the file, defaults filled in, null for what was left out. */
+export type Config = Read<typeof rootKeys>;
+export type EntrypointWritten = Value<typeof entrypoint>;
+export type CertificateWritten = Value<typeof certificate>;
