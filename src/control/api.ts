@@ -13,6 +13,7 @@ export const paths = {
   tls: '/v1/tls',
   ca: '/v1/tls/ca',
   metrics: '/v1/metrics',
+  replaceWorkers: '/v1/workers/replace',
   services: '/v1/services/',
 } as const;
 

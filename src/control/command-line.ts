@@ -15,6 +15,8 @@ import { addStatus } from './commands/status.ts';
 import { addTls } from './commands/tls.ts';
 import { addTraffic } from './commands/traffic.ts';
 import { addVersion } from './commands/version.ts';
+import { addWorkers } from './commands/workers.ts';
+import { type Surroundings, systemConfigFile } from './socket-path.ts';
 import { createTerminal, type TerminalStreams } from './terminal.ts';
 
 /** In the order of the help text. */
@@ -29,6 +31,7 @@ const commands: readonly AddCommand[] = [
   addExplain,
   addService,
   addTls,
+  addWorkers,
   addDemo,
   addVersion,
 ];
@@ -57,12 +60,13 @@ export function createProgram(context: CommandContext, streams: TerminalStreams)
 export async function runCommandLine(
   argv: readonly string[],
   streams: TerminalStreams = { out: process.stdout, err: process.stderr, env: process.env },
+  surroundings: Surroundings = { cwd: process.cwd(), systemConfigFile },
 ): Promise<number> {
   let exitCode = 0;
   const terminal = createTerminal(streams);
   const context: CommandContext = {
     terminal,
-    cwd: process.cwd(),
+    ...surroundings,
     exit: (code) => {
       exitCode = code;
     },

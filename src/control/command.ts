@@ -2,12 +2,11 @@
 // Invariant: a command says in its help how it is used, with an example; it ends by an exit code, never by process.exit.
 import type { Command } from 'commander';
 import { CommandError, ControlClient } from './client.ts';
-import { findConfig, findSocket, type SocketOptions, systemConfigFile } from './socket-path.ts';
+import { findConfig, findSocket, type SocketOptions, type Surroundings, systemConfigFile } from './socket-path.ts';
 import type { Terminal } from './terminal.ts';
 
-export interface CommandContext {
+export interface CommandContext extends Surroundings {
   readonly terminal: Terminal;
-  readonly cwd: string;
   /** Called by the action that ran; 0 unless it says otherwise. */
   exit(code: 0 | 1 | 2): void;
 }
@@ -39,10 +38,10 @@ export function withExamples(command: Command, ...examples: readonly string[]): 
 }
 
 export function connect(options: SocketOptions, context: CommandContext): ControlClient {
-  const place = findSocket(options, context.cwd);
+  const place = findSocket(options, context);
   if (place === null) {
     throw new CommandError(
-      `No configuration file: looked for ./config.toml and ${systemConfigFile}.\n` +
+      `No configuration file: looked for ./config.toml and ${context.systemConfigFile}.\n` +
         'Name the one that Turnpike runs with by --config FILE, or its socket by --socket PATH.',
     );
   }
@@ -50,10 +49,10 @@ export function connect(options: SocketOptions, context: CommandContext): Contro
 }
 
 export function requireConfig(named: string | undefined, context: CommandContext): string {
-  const file = findConfig(named, context.cwd);
+  const file = findConfig(named, context);
   if (file !== null) return file;
   throw new CommandError(
-    `No configuration file: looked for ./config.toml and ${systemConfigFile}.\n` +
+    `No configuration file: looked for ./config.toml and ${context.systemConfigFile}.\n` +
       'Start from the example:  cp config.example.toml config.toml\n' +
       'or name a file with --config FILE.',
   );

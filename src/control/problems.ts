@@ -1,6 +1,6 @@
 // Problems of a configuration file as a command prints them.
 // Invariant: one line to find the place, one to say what is accepted; nothing is left out.
-import { formatProblem, type Problem } from '../config/load.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
 import { plural, type Terminal } from './terminal.ts';
 
 /** Warnings and problems on stderr, then how many. */

@@ -30,6 +30,7 @@ const verbs: Readonly<Record<string, Verb>> = {
   [`GET ${paths.traffic}`]: json(({ operations }) => operations.traffic()),
   [`GET ${paths.tls}`]: json(({ operations }) => operations.tlsStatus()),
   [`GET ${paths.ca}`]: json(async ({ operations }) => ({ pem: await operations.caPem() })),
+  [`POST ${paths.replaceWorkers}`]: json(({ operations }) => operations.replaceWorkers()),
   [`POST ${paths.explain}`]: json(async ({ operations, request }) => {
     const question = parseExplainBody(await readJson(request));
     return explain(await operations.explainFacts(), question);

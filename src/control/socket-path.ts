@@ -7,6 +7,12 @@ import { parse } from 'smol-toml';
 export const socketName = 'turnpike.sock';
 export const systemConfigFile = '/etc/turnpike/config.toml';
 
+/** Where to look when nothing is named. */
+export interface Surroundings {
+  readonly cwd: string;
+  readonly systemConfigFile: string;
+}
+
 export interface SocketOptions {
   readonly socket?: string | undefined;
   readonly config?: string | undefined;
@@ -22,7 +28,7 @@ export interface SocketPlace {
  * `--socket`, else the file of `--config`, else ./config.toml, else a socket in ./.turnpike, else the system's file.
  * Null when nothing was named and nothing is there.
  */
-export function findSocket(options: SocketOptions, cwd: string): SocketPlace | null {
+export function findSocket(options: SocketOptions, { cwd, systemConfigFile }: Surroundings): SocketPlace | null {
   if (options.socket !== undefined) return { path: resolve(cwd, options.socket), configFile: null };
   if (options.config !== undefined) return placeOf(resolve(cwd, options.config));
   const near = join(cwd, 'config.toml');
@@ -34,7 +40,7 @@ export function findSocket(options: SocketOptions, cwd: string): SocketPlace | n
 }
 
 /** The configuration file that `serve`, `check` and `diff` take: named, near, or the system's; null when there is none. */
-export function findConfig(named: string | undefined, cwd: string): string | null {
+export function findConfig(named: string | undefined, { cwd, systemConfigFile }: Surroundings): string | null {
   if (named !== undefined) return resolve(cwd, named);
   const near = join(cwd, 'config.toml');
   if (existsSync(near)) return near;
