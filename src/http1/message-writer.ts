@@ -1,0 +1,108 @@
+// Writes the messages of one direction of a connection, one after the other: head and first data in one write.
+// Invariant: a message is exactly as long as its framing says, or `end` says that it is not; what is kept back goes out
+// with `end`, with `flush`, or by the end of the current turn of the event loop once data was added to it.
+import type { Socket } from 'node:net';
+import type { Fields } from '../message/fields.ts';
+import { type AnswerFraming, chunkStart, lastChunk } from './serialise.ts';
+
+/** Up to here data joins the text before it in one string write; above, copying costs more than a vectored write. */
+const joinSize = 8 * 1024;
+/** Text that is kept back grows no larger than this. */
+const keepSize = 16 * 1024;
+
+export class MessageWriter {
+  readonly #socket: Socket;
+  /** Latin-1 text that waits to be written. */
+  #kept = '';
+  #framing: AnswerFraming = 'none';
+  /** Body bytes that the framing `length` still promises. */
+  #left = 0;
+  #flushDue = false;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  /** Begins a message with its serialised head; `length` counts with framing `length` only. */
+  begin(head: string, framing: AnswerFraming, length: number): void {
+    this.#kept += head;
+    this.#framing = framing;
+    this.#left = framing === 'length' ? length : 0;
+  }
+
+  /** False: wait for the socket's `drain`. */
+  data(chunk: Buffer): boolean {
+    switch (this.#framing) {
+      case 'none':
+        return true;
+      case 'length':
+        this.#left -= chunk.length;
+        // More than was promised would be read as the next message. It is not sent, and `end` reports it.
+        return this.#left < 0 ? true : this.#write(chunk);
+      case 'close':
+        return this.#write(chunk);
+      case 'chunked':
+        // An empty chunk would be the last one.
+        return chunk.length === 0 ? true : this.#writeChunk(chunk);
+    }
+  }
+
+  /** Ends the message. False when its body is not as long as promised: the connection must be broken, visibly. */
+  end(trailers: Fields | null): boolean {
+    const whole = this.#left === 0;
+    if (this.#framing === 'chunked') this.#kept += lastChunk(trailers);
+    this.#framing = 'none';
+    this.#left = 0;
+    this.flush();
+    return whole;
+  }
+
+  flush(): void {
+    if (this.#kept === '') return;
+    const text = this.#kept;
+    this.#kept = '';
+    this.#socket.write(text, 'latin1');
+  }
+
+  #write(chunk: Buffer): boolean {
+    const text = this.#kept;
+    if (text === '') return this.#socket.write(chunk);
+    this.#kept = '';
+    if (chunk.length <= joinSize) return this.#socket.write(text + chunk.toString('latin1'), 'latin1');
+    this.#socket.cork();
+    this.#socket.write(text, 'latin1');
+    const writable = this.#socket.write(chunk);
+    this.#socket.uncork();
+    return writable;
+  }
+
+  #writeChunk(chunk: Buffer): boolean {
+    this.#kept += chunkStart(chunk.length);
+    if (chunk.length <= joinSize) {
+      this.#kept += chunk.toString('latin1') + '\r\n';
+      if (this.#kept.length > keepSize) this.flush();
+      else if (!this.#flushDue) {
+        // The next chunk or the end is often in the same read; a lone chunk leaves with this turn.
+        this.#flushDue = true;
+        process.nextTick(flushDue, this);
+      }
+      return !this.#socket.writableNeedDrain;
+    }
+    this.#socket.cork();
+    this.flush();
+    this.#socket.write(chunk);
+    const writable = this.#socket.write('\r\n', 'latin1');
+    this.#socket.uncork();
+    return writable;
+  }
+
+  /** For `process.nextTick` alone. */
+  flushIfDue(): void {
+    this.#flushDue = false;
+    this.flush();
+  }
+}
+
+function flushDue(writer: MessageWriter): void {
+  writer.flushIfDue();
+}
