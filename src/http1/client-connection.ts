@@ -23,6 +23,10 @@ export interface ClientConnectionOptions {
   onIdle(connection: ClientConnection): void;
   /** The connection cannot be used any more; comes once, also after the socket was handed over by an upgrade. */
   onClose(connection: ClientConnection): void;
+  /** A final head, or the 101 that was asked for, arrived: the backend is alive. Comes before the receiver hears of it. */
+  onAnswer?(connection: ClientConnection): void;
+  /** The connection or what came on it failed the exchange in work. Comes before the receiver hears of it. */
+  onFailed?(connection: ClientConnection, fault: Fault): void;
 }
 
 /** A backend that sends more interim answers than this has lost its way. */
@@ -83,6 +87,8 @@ export class ClientConnection implements BackendHost {
   }
 
   destroy(): void {
+    // 'close' comes a turn later; until then nobody may take it for one that can be used.
+    if (this.#phase === 'idle') this.#phase = 'closed';
     this.#socket.destroy();
   }
 
@@ -177,6 +183,7 @@ export class ClientConnection implements BackendHost {
     if (head.framing === 'chunked') this.#decoder.startChunked(this.#options.limits());
     else if (head.framing === 'close') this.#decoder.startUntilClose();
     else this.#decoder.startLength(head.bodyLength);
+    this.#options.onAnswer?.(this);
     stream.receiver.responseHead(head);
   }
 
@@ -242,6 +249,7 @@ export class ClientConnection implements BackendHost {
     const socket = this.#socket;
     const early = this.#at === this.#chunk!.length ? null : this.#chunk!.subarray(this.#at);
     this.#release('tunnel');
+    this.#options.onAnswer?.(this);
     socket.off('data', this.#onData);
     socket.off('end', this.#onEnd);
     socket.off('drain', this.#onDrain);
@@ -266,6 +274,7 @@ export class ClientConnection implements BackendHost {
     const { receiver } = this.#stream!;
     this.#release('closed');
     this.destroy();
+    this.#options.onFailed?.(this, fault);
     receiver.responseFailed(fault);
   }
 
