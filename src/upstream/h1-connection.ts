@@ -1,0 +1,101 @@
+// One HTTP/1.1 connection to a backend as its pool sees it.
+// Invariant: it has room exactly while the engine calls the connection idle and nobody retired it.
+import type { Socket } from 'node:net';
+import type { Fault } from '../base/fault.ts';
+import { ClientConnection } from '../http1/client-connection.ts';
+import type { BackendReceiver, BackendStream } from '../message/stream.ts';
+import type { AnswerLimits } from './ask.ts';
+import type { Attempt, ConnectListener, Connector } from './connect.ts';
+import type { Ledger } from './ledger.ts';
+import { type Dial, type Pool, PooledConnection } from './pool.ts';
+
+export interface H1Options {
+  readonly address: string;
+  readonly ledger: Ledger;
+  readonly limits: () => AnswerLimits;
+}
+
+export class H1Dial implements Dial, ConnectListener {
+  readonly #pool: Pool;
+  readonly #options: H1Options;
+  readonly #attempt: Attempt;
+
+  constructor(pool: Pool, connector: Connector, timeoutMs: number, options: H1Options) {
+    this.#pool = pool;
+    this.#options = options;
+    this.#attempt = connector.connect(timeoutMs, this);
+  }
+
+  connected(socket: Socket): void {
+    this.#pool.dialled(this, new H1Connection(socket, this.#pool, this.#options));
+  }
+
+  connectFailed(fault: Fault): void {
+    this.#pool.dialFailed(this, fault);
+  }
+
+  destroy(): void {
+    this.#attempt.destroy();
+  }
+}
+
+export class H1Connection extends PooledConnection {
+  readonly #connection: ClientConnection;
+  readonly #pool: Pool;
+  readonly #ledger: Ledger;
+  #inWork = 0;
+  #retired = false;
+
+  constructor(socket: Socket, pool: Pool, options: H1Options) {
+    super();
+    this.#pool = pool;
+    this.#ledger = options.ledger;
+    this.#connection = new ClientConnection(socket, {
+      address: options.address,
+      limits: options.limits,
+      onAnswer: () => this.#ledger.succeeded(),
+      onFailed: (connection, fault) => {
+        // A kept connection that the backend closed just then: nothing new about the backend.
+        if (fault.code === 'upstream-reset' && connection.served > 1) return;
+        this.#ledger.failed(fault);
+      },
+      onIdle: () => this.#ended(),
+      onClose: () => {
+        this.#retired = true;
+        if (this.#inWork > 0) this.#ended();
+        this.#pool.closed(this);
+      },
+    });
+  }
+
+  get room(): number {
+    return this.#connection.idle && !this.#retired ? 1 : 0;
+  }
+
+  get inWork(): number {
+    return this.#inWork;
+  }
+
+  open(receiver: BackendReceiver): BackendStream {
+    this.#inWork = 1;
+    this.#ledger.began();
+    return this.#connection.open(receiver);
+  }
+
+  retire(): void {
+    this.#retired = true;
+    if (this.#inWork === 0) this.#connection.destroy();
+  }
+
+  destroy(): void {
+    this.#retired = true;
+    this.#connection.destroy();
+  }
+
+  #ended(): void {
+    this.#inWork = 0;
+    this.#ledger.ended();
+    if (this.#retired) this.#connection.destroy();
+    else this.#pool.freed(this);
+  }
+}
