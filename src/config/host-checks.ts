@@ -6,21 +6,27 @@ import { checkRoute } from './route-checks.ts';
 import type { HostWritten } from './route-keys.ts';
 import type { Config } from './schema.ts';
 import { nearest } from './suggest.ts';
-import type { Path } from './syntax.ts';
+import { formatPath, type Path } from './syntax.ts';
 import { parsePattern } from './values.ts';
 
 export function checkHosts(config: Config, findings: Findings): void {
   const owners = new Map<string, Path>();
+  const claim = (pattern: string, path: Path, part: 'key' | 'value'): void => {
+    const owner = owners.get(pattern);
+    if (owner === undefined) {
+      owners.set(pattern, path);
+      return;
+    }
+    const { line } = findings.document.locate(owner).key;
+    const first = formatPath(owner.slice(1));
+    findings.error(path, `is the same host as ${first} (line ${line}): ${pattern}`, 'each host once', part);
+  };
   for (const [name, host] of config.external_routes) {
     const path = ['external_routes', name];
-    const pattern = parsePattern(name) as string;
-    const owner = owners.get(pattern);
-    if (owner === undefined) owners.set(pattern, path);
-    else {
-      const { line } = findings.document.locate(owner).key;
-      const first = JSON.stringify(owner[1]);
-      findings.error(path, `is the same host as ${first} (line ${line}): ${pattern}`, 'each host once', 'key');
-    }
+    claim(parsePattern(name) as string, path, 'key');
+    host.aliases.forEach((alias, i) => {
+      claim(alias, [...path, 'aliases', i], 'value');
+    });
     checkEntrypoints(host, path, config, findings);
     checkClientAuth(host, path, findings);
     checkHsts(host, path, findings);

@@ -148,7 +148,7 @@ export const limitKeys: Readonly<Record<string, LimitKey>> = {
   },
   backend_head_timeout: {
     member: 'backendHeadTimeoutMs',
-    scope: 'backends',
+    scope: 'route',
     form: patience,
     fallback: '"60s"',
     absent: minute,
@@ -219,7 +219,7 @@ export const globalLimits: LimitKeys<Key<number>> = Object.fromEntries(
 export function overridable(...scopes: readonly LimitScope[]): LimitKeys<Key<number>> {
   const keys = Object.entries(limitKeys).filter(([, limit]) => scopes.includes(limit.scope));
   return Object.fromEntries(
-    keys.map(([name, { form, doc, fallback }]) => [name, optional(form, `Overrides limits.${name}. ${doc}`, fallback)]),
+    keys.map(([name, { form, fallback }]) => [name, optional(form, `Overrides limits.${name}.`, fallback)]),
   );
 }
 
@@ -244,6 +244,11 @@ function placesOf(name: string, scope: LimitScope): string {
     ? `limits.${name}, or ${name} in [entrypoints.NAME]`
     : `limits.${name}, or ${name} in [external_routes."HOST"]`;
 }
+
+/** All of them, refused where a table heading was forgotten. */
+export const strayLimits: LimitKeys<RefusedKey> = Object.fromEntries(
+  Object.keys(limitKeys).map((name) => [name, misplaced(`${name} is a limit`, `limits.${name}`)]),
+);
 
 /** The limits written in a table, by member; those left out are left out. */
 export function writtenLimits(table: object): Partial<Limits> {

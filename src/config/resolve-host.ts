@@ -24,7 +24,8 @@ import { parsePattern, type WrittenBackend } from './values.ts';
 type Written = HostWritten | PathWritten;
 
 interface Resolved {
-  readonly host: Host;
+  /** The host, and one more for each alias, with the same routes. */
+  readonly hosts: readonly Host[];
   readonly services: readonly DeclaredService[];
 }
 
@@ -57,7 +58,10 @@ export function resolveHost(name: string, written: HostWritten, surroundings: Su
     hsts: resolveHsts(written),
     routes: routes.sort((a, b) => b.path.length - a.path.length),
   };
-  return { host, services };
+  const aliases = written.aliases.map((alias, i): Host => {
+    return { ...host, pattern: alias, origin: originOf(surroundings, [...path, 'aliases', i]) };
+  });
+  return { hosts: [host, ...aliases], services };
 }
 
 function resolveRoute(
@@ -145,7 +149,6 @@ function resolveService(
     backendLimits: {
       backendConnections: limits.backendConnections,
       backendConnectTimeoutMs: limits.backendConnectTimeoutMs,
-      backendHeadTimeoutMs: limits.backendHeadTimeoutMs,
       backendKeepAliveTimeoutMs: limits.backendKeepAliveTimeoutMs,
     },
     drainMs: limits.drainMs,

@@ -34,15 +34,15 @@ export function resolveConfig(
     settings,
     entrypointNames: [...config.entrypoints.keys()],
   };
-  const hosts = [...config.external_routes].map(([name, host]) => resolveHost(name, host, surroundings));
+  const routes = [...config.external_routes].map(([name, host]) => resolveHost(name, host, surroundings));
   return {
     file,
     stateDir: fileAt(surroundings, config.state_dir),
     workers: config.workers,
     settings,
     entrypoints: [...config.entrypoints].map(([name, each]) => resolveEntrypoint(name, each, surroundings)),
-    hosts: hosts.map(({ host }) => host),
-    services: hosts.flatMap(({ services }) => services),
+    hosts: routes.flatMap((each) => each.hosts),
+    services: routes.flatMap((each) => each.services),
     tls: {
       certificates: config.tls.certificate.map(({ index, value }) => resolveCertificate(value, index, surroundings)),
       defaultName: tls.default_certificate,

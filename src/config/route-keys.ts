@@ -32,6 +32,7 @@ import {
   filePath,
   hostField,
   hostName,
+  hostPattern,
   isToken,
   pathPrefix,
   probePath,
@@ -321,6 +322,7 @@ const pathRoute = table('a route', {
   hsts: hostOnly('hsts'),
   min_version: hostOnly('min_version'),
   client_auth: hostOnly('client_auth'),
+  aliases: hostOnly('aliases'),
 });
 
 const clientAuth = table('client authentication', {
@@ -346,6 +348,13 @@ const hsts: Form<Value<typeof hstsTable>> = either('a duration like "365d", or a
 
 const hostKeys = {
   ...actionKeys,
+  aliases: defaulted(
+    list('a list of hosts', hostPattern, { least: 1, identity: (pattern) => pattern }),
+    'More hosts that are served just like this one, by the same service.',
+    '[]',
+    [],
+    '["www.example.com"]',
+  ),
   entrypoints: optional(
     list(
       'a list of entrypoint names',

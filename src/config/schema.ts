@@ -21,7 +21,7 @@ import {
   text,
   type Value,
 } from './form.ts';
-import { globalLimits, misplacedLimits, overridable } from './limit-keys.ts';
+import { globalLimits, misplacedLimits, overridable, strayLimits } from './limit-keys.ts';
 import { externalRoute } from './route-keys.ts';
 import { cap, cidrs, count, filePath, hostName, listenAddress, parsePattern, port, tlsVersion } from './values.ts';
 
@@ -173,7 +173,7 @@ const workers = either<number | 'auto'>('"auto" or a whole number from 1 to 256'
   float: count(1, 256),
 });
 
-const pattern = (name: string): Refusal | null => {
+const judgePattern = (name: string): Refusal | null => {
   const result = parsePattern(name);
   return typeof result === 'string' ? null : result;
 };
@@ -203,7 +203,7 @@ const rootKeys = {
   ),
   tls: defaulted(table('tls', tlsKeys), 'TLS for all entrypoints.', '{}', defaultsOf(tlsKeys)),
   external_routes: defaulted(
-    named('a table [external_routes."HOST"], or "HOST" = "127.0.0.1:3000"', externalRoute, pattern),
+    named('a table [external_routes."HOST"], or "HOST" = "127.0.0.1:3000"', externalRoute, judgePattern),
     'Hosts and where their requests go. Also short: "HOST" = "127.0.0.1:3000".',
     '{}',
     new Map(),
@@ -235,6 +235,7 @@ const rootKeys = {
   routers: later('TCP and UDP routers'),
   runtime: later('container engines'),
   secrets: later('secrets of apps'),
+  ...strayLimits,
 } as const satisfies Keys;
 
 export const schema: Form<Config> = table('the configuration', rootKeys);

@@ -37,20 +37,26 @@ export interface Range {
 
 export function duration(range: Range): Form<number> {
   const bounds = `from ${formatDuration(range.least)} to ${formatDuration(range.most)}`;
-  return measure('a duration with a unit, like "500ms", "30s", "5m", "1h30m"', bounds, parseDuration, range);
+  return measure('a duration with a unit', 'a duration like "30s" or "1h30m"', bounds, parseDuration, range);
 }
 
 export function size(range: Range): Form<number> {
   const bounds = `from ${formatSize(range.least)} to ${formatSize(range.most)}`;
-  return measure('a size with a unit, like "512B", "32KiB", "10MB", "2GiB"', bounds, parseSize, range);
+  return measure('a size with a unit', 'a size like "32KiB" or "10MB"', bounds, parseSize, range);
 }
 
-function measure(like: string, bounds: string, parse: (value: string) => number | null, range: Range): Form<number> {
+function measure(
+  what: string,
+  like: string,
+  bounds: string,
+  parse: (value: string) => number | null,
+  range: Range,
+): Form<number> {
   const accepts = `${like}, ${bounds}${range.unlimited === true ? ', or "unlimited"' : ''}`;
   return text(accepts, (value) => {
     if (value === 'unlimited' && range.unlimited === true) return unlimited;
     const amount = parse(value);
-    if (amount === null) return new Refusal(`${quote(value)} is not ${like.split(',')[0]}`);
+    if (amount === null) return new Refusal(`${quote(value)} is not ${what}`);
     return amount < range.least || amount > range.most ? new Refusal(`${quote(value)} is out of range`) : amount;
   });
 }
@@ -215,6 +221,9 @@ export function parsePattern(value: string): string | Refusal {
   }
   return new Refusal(`${quote(value)} is not a host`, hostAccepts);
 }
+
+/** A host as a value: an alias. */
+export const hostPattern: Form<string> = text(hostAccepts, parsePattern);
 
 /** A host name without wildcards. */
 export const hostName: Form<string> = text('a host name like "app.example.com"', (value) => {

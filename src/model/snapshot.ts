@@ -94,7 +94,7 @@ export type EntrypointLimits = Pick<
 /** What concerns the connections to one backend: `[limits]` with the service's own values applied. */
 export type BackendLimits = Pick<
   Limits,
-  'backendConnections' | 'backendConnectTimeoutMs' | 'backendHeadTimeoutMs' | 'backendKeepAliveTimeoutMs'
+  'backendConnections' | 'backendConnectTimeoutMs' | 'backendKeepAliveTimeoutMs'
 >;
 
 export type EntrypointProtocol = 'http' | 'https' | 'smart_tcp' | 'tls_mux' | 'tcp' | 'udp';
