@@ -5,7 +5,6 @@ import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import type { CreateControlHandler, Operations } from '../process/operations.ts';
 import { type ErrorBody, paths, type ServiceVerb, type SwitchLine, serviceVerbs } from './api.ts';
-import { explain } from './explain/explain.ts';
 import { parseExplainBody, parseSwitchBody, readJson, UsageError } from './request-body.ts';
 
 interface Call {
@@ -33,6 +32,8 @@ const verbs: Readonly<Record<string, Verb>> = {
   [`POST ${paths.replaceWorkers}`]: json(({ operations }) => operations.replaceWorkers()),
   [`POST ${paths.explain}`]: json(async ({ operations, request }) => {
     const question = parseExplainBody(await readJson(request));
+    // It asks the data plane's own functions, which the supervisor has no other use for.
+    const { explain } = await import('./explain/explain.ts');
     return explain(await operations.explainFacts(), question);
   }),
   [`GET ${paths.metrics}`]: async ({ operations, response }) => {

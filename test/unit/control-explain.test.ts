@@ -69,6 +69,17 @@ describe('the TLS policy of a host', () => {
     expect(ask(facts([forward('app.test')]), 'http://app.test/a?b').outcome.text).toBe('sent to https://app.test/a?b');
   });
 
+  it('names the TLS listener beside the plaintext one, or its public port', () => {
+    const [, secure] = entrypoints;
+    const high = (publicPort: number | null): ExplainFacts => {
+      const of = facts([forward('app.test')]);
+      const listeners = [entrypoint('web', { host: '', port: 8080 }), { ...secure!, port: 8443, publicPort }];
+      return { ...of, routing: { ...of.routing, entrypoints: listeners } };
+    };
+    expect(ask(high(null), 'http://app.test:8080/x').outcome.text).toBe('sent to https://app.test:8443/x');
+    expect(ask(high(443), 'http://app.test:8080/x').outcome.text).toBe('sent to https://app.test/x');
+  });
+
   it('names the line that decides', () => {
     const explanation = ask(
       facts([forward('app.test', { tls: 'always', origin: 'config.toml:9 app.test' })]),
@@ -165,7 +176,7 @@ describe('host and route', () => {
   });
   const moved = route('app.test/old', '', {
     path: '/old',
-    action: { kind: 'redirect', status: 301, to: 'https://new.test/' },
+    action: { kind: 'redirect', status: 301, to: 'https://new.test{uri}' },
   });
   const of = facts([
     host('app.test', [api, fixed, moved], { entrypoints: both, tls: 'never' }),
@@ -181,6 +192,10 @@ describe('host and route', () => {
   ])('%s → %s %s', (path, status, reason) => {
     const { outcome } = ask(of, `http://app.test${path}`);
     expect([outcome.status, outcome.reason]).toEqual([status, reason]);
+  });
+
+  it('shows where a redirect leads', () => {
+    expect(ask(of, 'http://app.test/old/x?y').outcome.text).toBe('sent to https://new.test/old/x?y');
   });
 
   it('shows what the backend gets when a prefix is stripped', () => {

@@ -2,6 +2,8 @@
 // Invariant: a guess (an entrypoint for a URL without a port) is named as one in its step.
 import { isIP } from 'node:net';
 import { trustedAddresses } from '../../http/client-address.ts';
+import { Fields } from '../../message/fields.ts';
+import type { RequestHead } from '../../message/head.ts';
 import { formatBind } from '../../model/changes.ts';
 import { canonicalAuthority } from '../../model/host.ts';
 import { findHost, type RoutingTable } from '../../model/routing-table.ts';
@@ -25,6 +27,8 @@ export interface Asked {
   /** As given; null: the host of the URL. */
   readonly sni: string | null;
   readonly entrypoint: string | null;
+  /** The request as a client would send it, for the functions that answer real ones. */
+  readonly head: RequestHead;
 }
 
 const schemes: Readonly<Record<string, boolean>> = { 'http:': false, 'ws:': false, 'https:': true, 'wss:': true };
@@ -57,6 +61,18 @@ export function parseQuestion(question: ExplainBody, entrypoints: readonly strin
     from,
     sni,
     entrypoint,
+    head: {
+      method,
+      target: url.pathname + url.search,
+      version: 11,
+      authority: url.host,
+      otherAuthority: null,
+      fields: new Fields(),
+      bodyLength: 0,
+      upgrade: '',
+      expectContinue: false,
+      acceptsTrailers: false,
+    },
   };
 }
 

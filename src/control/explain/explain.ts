@@ -2,6 +2,7 @@
 // Invariant: pure, and every decision is made by the same function that decides it for real traffic; nothing is decided
 // here twice. The reason at the end is the word that the access log would use.
 import { createHash } from 'node:crypto';
+import { redirectAnswer } from '../../http/respond.ts';
 import { certificateIndex } from '../../model/certificate-index.ts';
 import {
   compileRoutingTable,
@@ -15,7 +16,7 @@ import type { ExplainFacts } from '../../process/operations.ts';
 import type { ExplainBody } from '../api.ts';
 import { type Asked, admitClient, chooseEntrypoint, parseQuestion } from './arrival.ts';
 import { explainService } from './service.ts';
-import { explainHandshake, explainMisdirection, explainPlaintext } from './tls.ts';
+import { explainHandshake, explainMisdirection, explainPlaintext, locationOf } from './tls.ts';
 import { type ExplainOutcome, type Explanation, isOutcome, Trace } from './trace.ts';
 
 /** Throws a UsageError when the question itself is wrong. */
@@ -105,7 +106,11 @@ function act(asked: Asked, route: Route, table: RoutingTable, facts: ExplainFact
       return { status: action.status, reason: 'responded', text: 'answered by the route itself' };
     case 'redirect':
       trace.pass('action', `redirect to ${action.to}`, route.origin);
-      return { status: action.status, reason: 'redirected', text: `redirected to ${action.to}` };
+      return {
+        status: action.status,
+        reason: 'redirected',
+        text: `sent to ${locationOf(redirectAnswer(action, asked.host, asked.head))}`,
+      };
     case 'forward':
       return explainService(asked, route, action, table, facts, trace);
   }

@@ -1,6 +1,7 @@
 // The last steps of an explanation: the service a route forwards to, and which backends it may choose from.
 // Invariant: names every backend with its state; what only a worker knows (its own ejections, load) is not claimed.
 import { formatDuration } from '../../base/units.ts';
+import { rewritten } from '../../http/request-headers.ts';
 import type { RoutingTable } from '../../model/routing-table.ts';
 import type { Balance, Route, RouteAction, Service } from '../../model/snapshot.ts';
 import type { ExplainFacts } from '../../process/operations.ts';
@@ -35,7 +36,7 @@ export function explainService(
   }
   const without = down.length === 0 ? '' : ` (down: ${down.join(', ')})`;
   trace.pass('backend', `${up.length === 1 ? '' : balanceText(service)}${up.join(', ')}${without}`, service.origin);
-  const target = rewritten(asked.target, route, action);
+  const target = action.rewrite === null ? asked.target : rewritten(asked.target, route.path, action.rewrite);
   const text = `forwarded to ${up.length === 1 ? up[0] : `one of ${up.join(', ')}`} as ${asked.method} ${target}`;
   if (service.state === 'paused') {
     const limit = formatDuration(service.maxHoldMs);
@@ -64,11 +65,4 @@ const balanceTexts: Readonly<Record<Balance, string>> = {
 function balanceText(service: Service): string {
   const sticky = service.stickyCookie === '' ? '' : `as the cookie ${service.stickyCookie} says, else `;
   return sticky + balanceTexts[service.balance];
-}
-
-function rewritten(target: string, route: Route, { rewrite }: Extract<RouteAction, { kind: 'forward' }>): string {
-  if (rewrite === null) return target;
-  const rest = target.slice(route.path === '/' ? 0 : route.path.length);
-  const joined = rewrite.kind === 'strip' ? rest : `${rewrite.to === '/' ? '' : rewrite.to}${rest}`;
-  return joined.startsWith('/') ? joined : `/${joined}`;
 }

@@ -1,7 +1,10 @@
 // The TLS steps of an explanation: what the handshake shows, and what the policy of the host makes of the connection.
 // Invariant: identity, 421 and redirect are decided by the functions that decide them for real traffic.
+import type { Answer } from '../../http/answer.ts';
 import { httpsEndpoint } from '../../http/https-endpoint.ts';
 import { misdirection } from '../../http/match.ts';
+import { httpsRedirect } from '../../http/respond.ts';
+import { FieldId } from '../../message/field-id.ts';
 import type { ConnectionFacts, TlsFacts } from '../../message/stream.ts';
 import type { CertificateIndex } from '../../model/certificate-index.ts';
 import { isAddressLiteral } from '../../model/host.ts';
@@ -123,8 +126,9 @@ export function explainPlaintext(
       );
     case 'redirect': {
       const { port: tlsPort, publicPort } = endpoint!;
-      const port = redirectPort(asked.portGiven ? asked.port : null, entrypoint.port, tlsPort, publicPort);
-      const to = `https://${asked.host}${port === null ? '' : `:${port}`}${asked.target}`;
+      const plainPort = entrypoint.publicPort ?? entrypoint.port;
+      const port = redirectPort(asked.portGiven ? asked.port : null, plainPort, tlsPort, publicPort);
+      const to = locationOf(httpsRedirect(asked.host, port, asked.head));
       const why = host.tls === 'always' ? '' : ', and redirects are on';
       return trace.stop('TLS policy', `${policy}${why}`, host.origin, {
         status: 308,
@@ -133,6 +137,10 @@ export function explainPlaintext(
       });
     }
   }
+}
+
+export function locationOf({ head }: Answer): string {
+  return head.fields.get(FieldId.Location) ?? '';
 }
 
 function misdirected(reason: Reason): ExplainOutcome {
