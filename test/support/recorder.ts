@@ -111,6 +111,8 @@ export class RecordedConnection {
   onRaw: ((chunk: Buffer) => void) | null = null;
   readonly #recorder: Recorder;
   #pending: Buffer = Buffer.alloc(0);
+  /** An upgrade request waits for its answer: what comes meanwhile is not HTTP. */
+  #upgrading = false;
   #tunnel = false;
   #current: Exchange | null = null;
   /** Bytes of content still to come, or the state of a chunked body. */
@@ -149,6 +151,13 @@ export class RecordedConnection {
 
   send(bytes: string | Buffer): boolean {
     if (!this.socket.writable) return false;
+    if (this.#upgrading) {
+      const status = /^HTTP\/1\.1 (101|[2-9]\d\d)/.exec(
+        typeof bytes === 'string' ? bytes : bytes.toString('latin1', 0, 12),
+      )?.[1];
+      this.#tunnel = status === '101';
+      this.#upgrading = status === undefined;
+    }
     return this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
   }
 
@@ -163,7 +172,7 @@ export class RecordedConnection {
   #data(chunk: Buffer): void {
     this.received += chunk.length;
     if (this.bytes.length < this.#recorder.keep) this.bytes = Buffer.concat([this.bytes, chunk]);
-    if (this.#tunnel || !this.#recorder.parse) {
+    if (this.#tunnel || this.#upgrading || !this.#recorder.parse) {
       this.#rawData(chunk);
       return;
     }
@@ -229,7 +238,7 @@ export class RecordedConnection {
     this.exchanges.push(exchange);
     this.#recorder.exchanges.push(exchange);
     if (exchange.values('upgrade').length > 0) {
-      this.#tunnel = true;
+      this.#upgrading = true;
       exchange.bodyArrived();
       this.#recorder.script(exchange);
       const rest = this.#pending;

@@ -169,24 +169,29 @@ export class Turnpike {
     return this.control.post<ServiceChange>(servicePath(name, verb));
   }
 
-  /** Lines of the log that are JSON objects: events and access log. */
+  /** Whole lines of the log that are JSON objects: events and the access log. */
   get log(): LogLine[] {
-    return this.output
+    const whole = this.output.slice(0, this.output.lastIndexOf('\n') + 1);
+    return whole
       .split('\n')
       .filter((line) => line.startsWith('{'))
       .map((line) => JSON.parse(line) as LogLine);
   }
 
+  /** Lines of the access log. */
+  get accessLog(): LogLine[] {
+    return this.log.filter((line) => line['client'] !== undefined && line['status'] !== undefined);
+  }
+
   /** What must never stand in a log: bugs. */
   get bugs(): string[] {
-    return this.output
-      .split('\n')
-      .filter(
-        (line) =>
-          /uncaught|unhandled|"event":"(?:bug|internal)|\b(?:Type|Range|Reference|Syntax|Assertion)Error\b|^\s+at .*\.ts:\d+/i.test(
-            line,
-          ) && !line.includes('"event":"access"'),
-      );
+    const sign =
+      /uncaught|unhandled|"level":"fatal"|"event":"(?:bug|internal)|\b(?:Type|Range|Reference|Syntax|Assertion)Error\b|^\s+at .*:\d+:\d+/i;
+    return this.output.split('\n').filter((line) => {
+      // What a client sends stands in the access log; there only our own verdict counts.
+      if (line.includes('"client":') && line.includes('"status":')) return line.includes('"reason":"internal"');
+      return sign.test(line);
+    });
   }
 
   /** SIGTERM, then a clean end: code 0 and no bug in the log. */
