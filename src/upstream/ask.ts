@@ -19,12 +19,14 @@ export interface Ask {
 }
 
 export interface Opening {
+  /** The backend that was chosen; null when the ask was answered before `open` returned. */
+  readonly address: string | null;
   /** The asker is gone. Harmless when the ask is already answered. */
   cancel(): void;
 }
 
 /** The opening of an ask that was answered at once: nothing is left to cancel, nothing is allocated. */
-export const answered: Opening = Object.freeze({ cancel() {} });
+export const answered: Opening = Object.freeze({ address: null, cancel() {} });
 
 /** Bounds for what a backend may send as a head or as trailers. */
 export type AnswerLimits = Pick<Limits, 'headerSize' | 'headerCount' | 'targetSize'>;

@@ -11,6 +11,7 @@ import type { BackendReceiver, BackendStream } from '../message/stream.ts';
 import { fieldsOf, responseHeadOf, trailerObject } from './h2-fields.ts';
 import type { H2Session } from './h2-session.ts';
 import type { Ledger } from './ledger.ts';
+import { acceptFor } from './websocket-accept.ts';
 
 /** Interim answers to one request; a backend that sends more is broken. */
 const interimMax = 64;
@@ -25,7 +26,8 @@ export class H2BackendStream implements BackendStream {
   #receiver: BackendReceiver | null;
   #stream: ClientHttp2Stream | null = null;
   #method = '';
-  #upgradeAsked = false;
+  /** Sec-WebSocket-Key of the upgrade that was asked for; null: none was. */
+  #upgradeKey: string | null = null;
   #requestEnded = false;
   #requestTrailers: Fields | null = null;
   #interims = 0;
@@ -53,7 +55,7 @@ export class H2BackendStream implements BackendStream {
       this.#failSoon(new Fault('upstream-no-101', `${this.address}: takes no WebSocket over HTTP/2 (RFC 8441)`));
       return;
     }
-    this.#upgradeAsked = upgrade;
+    if (upgrade) this.#upgradeKey = head.fields.get(FieldId.SecWebSocketKey) ?? '';
     this.#requestEnded = last && !upgrade;
     // HTTP/1.1 has trailers behind chunked bodies only.
     const trailersPossible = !last && !upgrade && (head.version >= 20 || head.bodyLength === unknownLength);
@@ -155,9 +157,9 @@ export class H2BackendStream implements BackendStream {
       return;
     }
     this.#ledger.succeeded();
-    if (this.#upgradeAsked) {
+    if (this.#upgradeKey !== null) {
       if (status < 300 && !last) {
-        this.#upgrade(receiver, stream, head);
+        this.#upgrade(receiver, stream, head, this.#upgradeKey);
         return;
       }
       // A refusal is an ordinary answer; our direction ends here.
@@ -242,10 +244,11 @@ export class H2BackendStream implements BackendStream {
   }
 
   /** A 2xx opens the tunnel (RFC 8441 §5); above us it has the form of HTTP/1.1. */
-  #upgrade(receiver: BackendReceiver, stream: ClientHttp2Stream, head: ResponseHead): void {
+  #upgrade(receiver: BackendReceiver, stream: ClientHttp2Stream, head: ResponseHead, key: string): void {
     this.#receiver = null;
     stream.off('drain', this.#onDrain);
     stream.off('trailers', this.#onTrailers);
+    head.fields.set('Sec-WebSocket-Accept', acceptFor(key), FieldId.SecWebSocketAccept);
     head.status = 101;
     head.reason = 'Switching Protocols';
     receiver.upgraded(head, stream);

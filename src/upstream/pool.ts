@@ -64,6 +64,10 @@ export class Pool implements DeadlineHolder {
     options.deadlines.add(this);
   }
 
+  get address(): string {
+    return this.#options.address;
+  }
+
   /** Open connections, idle ones included. */
   get connections(): number {
     return this.#connections.size;
@@ -305,6 +309,10 @@ class Waiting implements Opening, DeadlineHolder {
     this.receiver = receiver;
     this.fresh = fresh;
     this.deadlineAt = deadlineAt;
+  }
+
+  get address(): string {
+    return this.#pool.address;
   }
 
   cancel(): void {
