@@ -1,0 +1,159 @@
+// The listeners of one worker, as the committed snapshot wants them.
+// Invariant: listeners are identified by their address: an entrypoint that keeps its address keeps its listening socket
+// and its connections, whatever else changes. Nothing is accepted before the commit that names it.
+import type { Socket } from 'node:net';
+import type { Clock } from '../base/clock.ts';
+import { Fault } from '../base/fault.ts';
+import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import type { Entrypoint, EntrypointProtocol } from '../model/snapshot.ts';
+import type { Compiled, Participant } from '../traffic/traffic.ts';
+import type { Speak } from './connection.ts';
+import { EntrypointMetrics, type EntrypointStats } from './entrypoint-metrics.ts';
+import { httpEntrypoint } from './http-entrypoint.ts';
+import { type HttpsDeps, httpsEntrypoint } from './https-entrypoint.ts';
+import { Listener } from './listener.ts';
+import { compileSettings, type ListenerSettings } from './listener-settings.ts';
+
+export interface EntrypointsDeps extends HttpsDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Connection limits are shared out over this many. */
+  readonly workers: number;
+  /** Identity of an entrypoint's listener: its transport and address. */
+  keyOf(entrypoint: Entrypoint): string;
+}
+
+interface PreparedEntrypoints {
+  readonly settings: ReadonlyMap<string, ListenerSettings>;
+  /** How long connections of an entrypoint that is removed may go on. */
+  readonly drainMs: number;
+}
+
+export class Entrypoints implements Participant<PreparedEntrypoints> {
+  readonly #deps: EntrypointsDeps;
+  readonly #metrics: EntrypointMetrics;
+  readonly #protocols: Readonly<Partial<Record<EntrypointProtocol, Speak>>>;
+  /** Bound sockets that no commit has named yet, by key. */
+  readonly #offered = new Map<string, Socket>();
+  readonly #listeners = new Map<string, Listener>();
+  /** Accept nothing any more and wait for their last connections. */
+  readonly #leaving = new Set<Listener>();
+  #draining = false;
+  #onGone: (() => void) | null = null;
+
+  constructor(deps: EntrypointsDeps) {
+    this.#deps = deps;
+    this.#metrics = new EntrypointMetrics(deps.metrics);
+    // smart_tcp, tls_mux and tcp find their place here.
+    this.#protocols = { http: httpEntrypoint(deps), https: httpsEntrypoint(deps) };
+  }
+
+  /** Lends a bound socket. It is listened on once a committed snapshot names its key. */
+  offer(key: string, socket: Socket): void {
+    socket.on('error', (error) => this.#deps.log.warn('listener-error', { key, error: error.message }));
+    this.#offered.get(key)?.destroy();
+    this.#offered.set(key, socket);
+  }
+
+  /** Takes offers back that no commit has named. */
+  withdraw(keys: readonly string[]): void {
+    for (const key of keys) {
+      this.#offered.get(key)?.destroy();
+      this.#offered.delete(key);
+    }
+  }
+
+  prepare(next: Compiled): PreparedEntrypoints {
+    const prepared = new Map<string, ListenerSettings>();
+    const { settings } = next.table.part;
+    for (const { entrypoint } of next.table.entrypoints.values()) {
+      const speak = this.#protocols[entrypoint.protocol];
+      if (speak === undefined) {
+        throw new Fault('publish-refused', `${entrypoint.origin}: protocol ${entrypoint.protocol} is not available`);
+      }
+      const key = this.#deps.keyOf(entrypoint);
+      if (!this.#listeners.has(key) && !this.#offered.has(key)) {
+        throw new Fault('bind-failed', `${entrypoint.origin}: no socket was lent for ${key}`);
+      }
+      const { workers, clock } = this.#deps;
+      const cells = this.#metrics.cells(entrypoint.name);
+      prepared.set(key, compileSettings(entrypoint, settings, workers, clock, cells, speak));
+    }
+    return { settings: prepared, drainMs: Math.max(settings.limits.drainMs, settings.limits.streamDrainMs) };
+  }
+
+  commit({ settings: wanted, drainMs }: PreparedEntrypoints): void {
+    for (const [key, listener] of this.#listeners) {
+      if (wanted.has(key)) continue;
+      this.#leave(key, listener);
+      this.#deps.clock.after(drainMs, () => listener.destroy());
+    }
+    if (this.#draining) return;
+    for (const [key, settings] of wanted) {
+      const listener = this.#listeners.get(key);
+      if (listener !== undefined) {
+        listener.configure(settings);
+        continue;
+      }
+      const socket = this.#offered.get(key)!;
+      this.#offered.delete(key);
+      this.#listeners.set(key, new Listener(key, socket, settings, this.#deps.log));
+    }
+  }
+
+  abort(): void {
+    // Offers stay until they are withdrawn: the next publication may name them.
+  }
+
+  stats(): readonly EntrypointStats[] {
+    return [...this.#listeners.values()].map(({ settings }) =>
+      this.#metrics.stats(settings.entrypoint.name, settings.cells),
+    );
+  }
+
+  /** Client connections that are open, those of leaving listeners included. */
+  get connections(): number {
+    let sum = 0;
+    for (const listener of [...this.#listeners.values(), ...this.#leaving]) sum += listener.connections;
+    return sum;
+  }
+
+  /**
+   * Accepts nothing more. Requests in work are finished, idle connections told to go; resolves when the last connection is
+   * closed. How long that may take is the caller's to say, with `destroy`.
+   */
+  drain(): Promise<void> {
+    this.#draining = true;
+    this.withdraw([...this.#offered.keys()]);
+    for (const [key, listener] of this.#listeners) this.#leave(key, listener);
+    if (this.#leaving.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onGone = resolve;
+    });
+  }
+
+  /** Ends everything now. */
+  destroy(): void {
+    this.#draining = true;
+    this.withdraw([...this.#offered.keys()]);
+    for (const listener of [...this.#listeners.values(), ...this.#leaving]) listener.destroy();
+  }
+
+  #leave(key: string, listener: Listener): void {
+    this.#listeners.delete(key);
+    this.#leaving.add(listener);
+    listener.drain(() => {
+      this.#leaving.delete(listener);
+      const { name } = listener.settings.entrypoint;
+      if (!this.#draining && !this.#isNamed(name)) this.#metrics.drop(name);
+      if (this.#leaving.size === 0) this.#onGone?.();
+    });
+  }
+
+  #isNamed(entrypoint: string): boolean {
+    for (const { settings } of this.#listeners.values()) if (settings.entrypoint.name === entrypoint) return true;
+    return false;
+  }
+}

@@ -1,0 +1,102 @@
+// One listening socket of this worker and the connections that came through it.
+// Invariant: `configure` changes what the next connection meets and closes those that may no longer be there; it never
+// touches the listening socket, nor any other connection.
+import { createServer, type Server, type Socket } from 'node:net';
+import type { Log } from '../base/log.ts';
+import { Connection, type ConnectionHost } from './connection.ts';
+import { ConnectionCaps } from './connection-caps.ts';
+import type { ListenerSettings } from './listener-settings.ts';
+import { plainAddress } from './source-policy.ts';
+
+export class Listener implements ConnectionHost {
+  readonly key: string;
+  readonly #log: Log;
+  readonly #server: Server;
+  readonly #caps: ConnectionCaps;
+  readonly #connections = new Set<Connection>();
+  #settings: ListenerSettings;
+  #onEmpty: (() => void) | null = null;
+
+  /** Listens at once on a bound socket, whose owner this becomes. */
+  constructor(key: string, bound: Socket, settings: ListenerSettings, log: Log) {
+    this.key = key;
+    this.#log = log;
+    this.#settings = settings;
+    this.#caps = new ConnectionCaps(settings.connections, settings.connectionsPerPeer);
+    // allowHalfOpen: a client may end its direction and still want its answer.
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(socket));
+    this.#server.on('error', (error) => log.error('listener-failed', { key, error: error.message }));
+    this.#server.listen(bound);
+  }
+
+  get settings(): ListenerSettings {
+    return this.#settings;
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  configure(settings: ListenerSettings): void {
+    this.#settings = settings;
+    this.#caps.limit(settings.connections, settings.connectionsPerPeer);
+    for (const connection of this.#connections) {
+      if (!settings.source.admits(connection.peerAddress)) connection.destroy();
+    }
+  }
+
+  /** Accepts nothing more and lets its connections finish. `onEmpty` is called when the last one is closed. */
+  drain(onEmpty: () => void): void {
+    this.#server.close();
+    this.#onEmpty = onEmpty;
+    for (const connection of this.#connections) connection.drain();
+    this.#checkEmpty();
+  }
+
+  destroy(): void {
+    this.#server.close();
+    for (const connection of this.#connections) connection.destroy();
+  }
+
+  #accept(socket: Socket): void {
+    const settings = this.#settings;
+    const { cells } = settings;
+    const { remoteAddress } = socket;
+    if (remoteAddress === undefined) {
+      // Reset before we got to it.
+      cells.refused('gone').value++;
+      socket.destroy();
+      return;
+    }
+    const peer = plainAddress(remoteAddress);
+    const refusal = settings.source.admits(peer) ? this.#caps.take(peer) : 'source';
+    if (refusal !== null) {
+      cells.refused(refusal).value++;
+      this.#log.debug('connection-refused', { entrypoint: settings.entrypoint.name, peer, reason: refusal });
+      socket.destroy();
+      return;
+    }
+    cells.accepted.value++;
+    cells.active.value++;
+    const connection = new Connection(socket, peer, this);
+    this.#connections.add(connection);
+    settings.speak(connection);
+  }
+
+  closed(connection: Connection): void {
+    const { socket, settings, peerAddress } = connection;
+    this.#connections.delete(connection);
+    this.#caps.release(peerAddress);
+    settings.cells.active.value--;
+    settings.cells.received.value += socket.bytesRead;
+    settings.cells.sent.value += socket.bytesWritten;
+    this.#checkEmpty();
+  }
+
+  #checkEmpty(): void {
+    if (this.#connections.size > 0 || this.#onEmpty === null) return;
+    const onEmpty = this.#onEmpty;
+    this.#onEmpty = null;
+    onEmpty();
+  }
+}
