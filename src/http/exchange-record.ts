@@ -1,0 +1,44 @@
+// What one exchange was, for its log line and its counters.
+// Invariant: plain facts, written by the exchange as they become known and read once, at its end.
+import type { Reason } from '../model/reason.ts';
+
+export class ExchangeRecord {
+  readonly method: string;
+  /** As sent, query included; the log leaves the query out. */
+  readonly target: string;
+  readonly version: number;
+  /** Wall clock and monotonic milliseconds of the arrival. */
+  readonly startedAt: number;
+  readonly started: number;
+  /** Canonical host; '' when there was none to be had. */
+  host = '';
+  client: string;
+  /** Final status sent; 499 when the client left before one; 0 only while undecided. */
+  status = 0;
+  reason: Reason = 'served';
+  /** The answer was cut short. */
+  aborted = false;
+  route = '';
+  service = '';
+  generation = 0;
+  backend = '';
+  requestId = '';
+  retries = 0;
+  /** Content bytes from and to the client. */
+  bytesIn = 0;
+  bytesOut = 0;
+  heldMs = 0;
+  /** Monotonic milliseconds; 0: never happened. */
+  backendAskedAt = 0;
+  backendReadyAt = 0;
+  responseHeadAt = 0;
+
+  constructor(method: string, target: string, version: number, client: string, startedAt: number, started: number) {
+    this.method = method;
+    this.target = target;
+    this.version = version;
+    this.client = client;
+    this.startedAt = startedAt;
+    this.started = started;
+  }
+}

@@ -1,0 +1,212 @@
+// One HTTP/2 connection of a client, on node:http2's session and our own limits.
+// Invariant: a client that only opens and resets, floods, or stalls in the middle of something costs a bounded amount and
+// is then cut off; requests are dispatched one turn after their arrival, when their cancels have been read as well.
+import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import type { Socket } from 'node:net';
+import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
+import type { Fault } from '../base/fault.ts';
+import type { ClientStream, ConnectionFacts } from '../message/stream.ts';
+import type { EntrypointLimits } from '../model/snapshot.ts';
+import { H2ClientStream, type StreamOwner } from './h2-client-stream.ts';
+import { readRequest } from './h2-request.ts';
+
+/** What a connection needs of the handler. */
+export interface H2Host {
+  readonly deadlines: Deadlines;
+  /** Asked anew for each request: limits are reloadable. */
+  limitsOf(entrypoint: string): EntrypointLimits;
+  handle(stream: ClientStream): void;
+  /** A request that must be refused, with a stream to answer it on. */
+  refuse(stream: ClientStream, fault: Fault): void;
+}
+
+/** Both peers begin with SETTINGS (RFC 9113 §3.4). */
+const settingsTimeoutMs = 5000;
+/** What one stalled upload may keep here, and all of a connection together. */
+const streamWindow = 256 * 1024;
+const connectionWindow = 1024 * 1024;
+const pingFrame = 17;
+const windowUpdateFrame = 13;
+
+/** The socket is unread, or what was read of it has been unshifted. */
+export function serveHttp2(socket: Socket, facts: ConnectionFacts, host: H2Host): H2Connection {
+  return new H2Connection(socket, facts, host);
+}
+
+interface Arrival {
+  readonly stream: ServerHttp2Stream;
+  readonly raw: readonly string[];
+  readonly ended: boolean;
+}
+
+export class H2Connection implements DeadlineHolder, StreamOwner {
+  deadlineAt = 0;
+  readonly #socket: Socket;
+  readonly #facts: ConnectionFacts;
+  readonly #host: H2Host;
+  readonly #session: ServerHttp2Session;
+  readonly #streams = new Set<H2ClientStream>();
+  /** Streams whose header block arrived in this turn. */
+  #arrivals: Arrival[] = [];
+  #settled = false;
+  #draining = false;
+  #closed = false;
+  /** While no stream is open: since when, and what the socket had read by then. */
+  #idleSince = 0;
+  #idleBytes = 0;
+  #pings = 0;
+
+  constructor(socket: Socket, facts: ConnectionFacts, host: H2Host) {
+    this.#socket = socket;
+    this.#facts = facts;
+    this.#host = host;
+    const { h2Streams, headerSize, headerCount } = this.#limits;
+    socket.on('error', ignore);
+    socket.on('close', () => this.#onClose());
+    this.#session = performServerHandshake(socket, {
+      settings: {
+        enableConnectProtocol: true,
+        maxConcurrentStreams: h2Streams,
+        initialWindowSize: streamWindow,
+        // Above our own limits, so that what is over them can be answered 431 instead of being reset.
+        maxHeaderListSize: headerSize * 2,
+      },
+      maxHeaderListPairs: headerCount * 2 + 16,
+      strictSingleValueFields: false,
+      streamResetBurst: 100,
+      streamResetRate: 20,
+    });
+    const session = this.#session;
+    session.setLocalWindowSize(connectionWindow);
+    session.on('stream', (stream, _headers, flags, raw: readonly string[]) => this.#arrived(stream, flags, raw));
+    // The session may be done for while a peer that never reads keeps the socket open.
+    session.on('error', () => socket.destroy());
+    session.on('close', () => socket.destroySoon());
+    session.on('ping', () => this.#pings++);
+    session.once('remoteSettings', () => this.#settings());
+    this.deadlineAt = host.deadlines.in(settingsTimeoutMs);
+    host.deadlines.add(this);
+    if (socket.destroyed) this.#onClose();
+  }
+
+  /** No request is in work. */
+  get idle(): boolean {
+    return this.#streams.size === 0 && this.#arrivals.length === 0;
+  }
+
+  /**
+   * Ends when the requests in work are answered. First a GOAWAY that refuses nothing (RFC 9113 §6.8), and the final one a
+   * round trip later: what a client sent in between is served.
+   */
+  drain(): void {
+    if (this.#draining || this.#closed) return;
+    this.#draining = true;
+    const session = this.#session;
+    if (session.destroyed) return;
+    session.goaway(constants.NGHTTP2_NO_ERROR, 2 ** 31 - 1);
+    this.deadlineAt = this.#host.deadlines.in(1000);
+    session.ping(() => this.#endSession());
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  deadlineReached(): void {
+    if (this.#draining) {
+      this.#endSession();
+      return;
+    }
+    if (!this.#settled) {
+      this.destroy();
+      return;
+    }
+    if (!this.idle) return;
+    const { keepAliveTimeoutMs, headerTimeoutMs } = this.#limits;
+    const idleMs = this.#host.deadlines.now - this.#idleSince;
+    if (idleMs >= keepAliveTimeoutMs) this.drain();
+    else if (this.#stalled()) this.#giveUp();
+    else this.deadlineAt = this.#host.deadlines.in(Math.min(headerTimeoutMs, keepAliveTimeoutMs - idleMs));
+  }
+
+  streamClosed(stream: H2ClientStream): void {
+    this.#streams.delete(stream);
+    if (this.idle) this.#becomeIdle();
+  }
+
+  get #limits(): EntrypointLimits {
+    return this.#host.limitsOf(this.#facts.entrypoint);
+  }
+
+  // ---- inside ----------------------------------------------------------------------------------------------------
+
+  #settings(): void {
+    this.#settled = true;
+    if (this.idle) this.#becomeIdle();
+  }
+
+  #becomeIdle(): void {
+    const { deadlines } = this.#host;
+    this.#idleSince = deadlines.now;
+    this.#idleBytes = this.#socket.bytesRead;
+    this.#pings = 0;
+    if (this.#settled && !this.#draining) this.deadlineAt = deadlines.in(this.#limits.headerTimeoutMs);
+  }
+
+  /**
+   * Half a header block shows only in bytes that led to no request: node:http2 reports nothing before its end. PINGs and
+   * WINDOW_UPDATEs may come at any time and are left out of the count.
+   */
+  #stalled(): boolean {
+    const bytes = this.#socket.bytesRead - this.#idleBytes - this.#pings * pingFrame;
+    return bytes % windowUpdateFrame !== 0;
+  }
+
+  #giveUp(): void {
+    this.#session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    this.#socket.destroySoon();
+  }
+
+  #endSession(): void {
+    if (!this.#session.closed) this.#session.close();
+    this.deadlineAt = 0;
+  }
+
+  #arrived(stream: ServerHttp2Stream, flags: number, raw: readonly string[]): void {
+    this.deadlineAt = this.#draining ? this.deadlineAt : 0;
+    // A stream that is reset in this turn still reports its error.
+    stream.on('error', ignore);
+    if (this.#arrivals.push({ stream, raw, ended: (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0 }) === 1) {
+      setImmediate(dispatch, this);
+    }
+  }
+
+  /** For `setImmediate` alone. */
+  dispatch(): void {
+    const arrivals = this.#arrivals;
+    this.#arrivals = [];
+    const limits = this.#limits;
+    for (const { stream, raw, ended } of arrivals) {
+      if (stream.closed || stream.destroyed) continue;
+      const { head, problem } = readRequest(raw, ended, limits);
+      const request = new H2ClientStream(stream, head, ended, this.#facts, this);
+      this.#streams.add(request);
+      if (problem === null) this.#host.handle(request);
+      else this.#host.refuse(request, problem);
+    }
+    if (this.idle) this.#becomeIdle();
+  }
+
+  #onClose(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#host.deadlines.remove(this);
+    if (!this.#session.destroyed) this.#session.destroy();
+  }
+}
+
+function dispatch(connection: H2Connection): void {
+  connection.dispatch();
+}
+
+const ignore = (): void => {};

@@ -1,0 +1,121 @@
+// Where requests of every protocol version enter: makes an exchange of each and keeps what exchanges share.
+// Invariant: a request is counted and logged exactly once, whether it became an exchange or was refused before.
+import type { Clock } from '../base/clock.ts';
+import type { Deadlines } from '../base/deadlines.ts';
+import type { Fault } from '../base/fault.ts';
+import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import type { RequestHead } from '../message/head.ts';
+import type { ClientStream, ConnectionFacts } from '../message/stream.ts';
+import type { EntrypointLimits, Settings } from '../model/snapshot.ts';
+import type { Traffic } from '../traffic/traffic.ts';
+import type { Backends } from '../upstream/backends.ts';
+import type { AccessLog } from './access-log.ts';
+import { faultBytes } from './answer.ts';
+import { type ConnectionPlan, connectionPlan } from './connection-plan.ts';
+import { Exchange } from './exchange.ts';
+import { ExchangeRecord } from './exchange-record.ts';
+import { reasonOf } from './fault-text.ts';
+import { HttpMetrics } from './http-metrics.ts';
+import { PlanKeeper, type Plans, type RoutePlan } from './plans.ts';
+import { RequestIds } from './request-id.ts';
+
+export interface HttpDeps {
+  readonly traffic: Traffic<Backends>;
+  readonly deadlines: Deadlines;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly accessLog: AccessLog;
+  /** Rate limits are shared out over this many workers. */
+  readonly workers: number;
+}
+
+export class HttpHandler {
+  readonly traffic: Traffic<Backends>;
+  readonly deadlines: Deadlines;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly requestIds = new RequestIds();
+  readonly #accessLog: AccessLog;
+  readonly #metrics: HttpMetrics;
+  readonly #keeper: PlanKeeper;
+
+  /** Registers with `traffic`: must be made before the first commit. */
+  constructor(deps: HttpDeps) {
+    this.traffic = deps.traffic;
+    this.deadlines = deps.deadlines;
+    this.clock = deps.clock;
+    this.log = deps.log;
+    this.#accessLog = deps.accessLog;
+    this.#metrics = new HttpMetrics(deps.metrics);
+    this.#keeper = new PlanKeeper(this.#metrics, deps.workers, (plans) => {
+      const { accessLog, accessLogFormat } = plans.compiled.table.part.settings;
+      this.#accessLog.configure(accessLog, accessLogFormat);
+    });
+    deps.traffic.register(this.#keeper);
+  }
+
+  get plans(): Plans {
+    return this.#keeper.current;
+  }
+
+  get settings(): Settings {
+    return this.#keeper.current.compiled.table.part.settings;
+  }
+
+  /** Limits that are judged before a route is known. */
+  limitsOf(entrypoint: string): EntrypointLimits {
+    const { table } = this.plans.compiled;
+    return table.entrypoints.get(entrypoint)?.entrypoint.limits ?? table.part.settings.limits;
+  }
+
+  handle(stream: ClientStream): void {
+    const exchange = new Exchange(this, stream);
+    try {
+      exchange.arrive();
+    } catch (error) {
+      this.log.error('bug', { error });
+      exchange.crashed(error);
+    }
+  }
+
+  /** Answers a request that was found unfit by the codec that read it. */
+  refuse(stream: ClientStream, fault: Fault): void {
+    new Exchange(this, stream).refused(fault);
+  }
+
+  /** The complete answer to something that never became an exchange. */
+  answerFault(fault: Fault, head: RequestHead | null): Buffer {
+    return faultBytes(fault, head);
+  }
+
+  /** Such a thing happened on this connection: one line, one count. */
+  refused(fault: Fault, facts: ConnectionFacts): void {
+    const now = this.clock.monotonic();
+    const record = new ExchangeRecord('', '', 0, facts.peerAddress, this.clock.now(), now);
+    record.status = fault.status;
+    record.reason = reasonOf(fault.code);
+    this.#account(record, connectionPlan(facts), null, now);
+  }
+
+  // ---- called by exchanges ---------------------------------------------------------------------------------------
+
+  began(exchange: Exchange): void {
+    this.deadlines.add(exchange);
+    this.#metrics.inFlight.value++;
+  }
+
+  ended(exchange: Exchange, record: ExchangeRecord, connection: ConnectionPlan, plan: RoutePlan | null): void {
+    this.deadlines.remove(exchange);
+    this.#metrics.inFlight.value--;
+    this.#account(record, connection, plan, this.clock.monotonic());
+  }
+
+  #account(record: ExchangeRecord, connection: ConnectionPlan, plan: RoutePlan | null, now: number): void {
+    const cells = plan === null ? this.#keeper.other : plan.metrics;
+    cells.count(record.method, record.status, now - record.started, record.bytesIn, record.bytesOut);
+    this.#metrics.reason(record.reason);
+    this.#accessLog.record(record, connection, now);
+  }
+}

@@ -1,0 +1,33 @@
+// Whether and where a host can be reached over TLS: the precondition of every redirect to https.
+// Invariant: null unless a bound TLS entrypoint serves the host and a certificate is usable or obtainable at once.
+import { patternCovers } from '../model/host.ts';
+import type { RoutingTable } from '../model/routing-table.ts';
+import type { CertificatesPart, Host } from '../model/snapshot.ts';
+
+export interface HttpsEndpoint {
+  readonly port: number;
+  readonly publicPort: number | null;
+}
+
+/** @param name  the canonical host asked for; it matters for wildcard and catch-all hosts, whose names are not listed */
+export function httpsEndpoint(
+  host: Host,
+  name: string,
+  table: RoutingTable,
+  certificates: CertificatesPart,
+): HttpsEndpoint | null {
+  if (!certificateFor(host, name, certificates)) return null;
+  for (const entrypointName of host.entrypoints) {
+    const entrypoint = table.entrypoints.get(entrypointName)?.entrypoint;
+    if (entrypoint === undefined) continue;
+    const { protocol, port, publicPort } = entrypoint;
+    if (protocol === 'https' || protocol === 'tls_mux' || protocol === 'smart_tcp') return { port, publicPort };
+  }
+  return null;
+}
+
+function certificateFor(host: Host, name: string, { certificates, internalCa }: CertificatesPart): boolean {
+  for (const { names } of certificates) for (const each of names) if (patternCovers(each, name)) return true;
+  // The internal CA signs for configured names; a catch-all names nothing, and anyone may ask for anything there.
+  return internalCa && host.pattern !== '*';
+}

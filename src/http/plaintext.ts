@@ -1,0 +1,45 @@
+// What the TLS policy of a host makes of a plaintext request: serve it, send it to https, or refuse it.
+// Invariant: `always` is judged by the connection alone; the target of a redirect is the matched host, path and query as
+// sent, and a TLS port that a client can reach.
+import { FieldId } from '../message/field-id.ts';
+import type { RequestHead } from '../message/head.ts';
+import { judgePlaintext, redirectPort } from '../model/tls-policy.ts';
+import type { Answer } from './answer.ts';
+import type { ConnectionPlan } from './connection-plan.ts';
+import type { HostMatch } from './match.ts';
+import type { HostPlan } from './plans.ts';
+import { lastElement } from './request-headers.ts';
+import { httpsRedirect } from './respond.ts';
+
+/** Null: serve it. */
+export function judgePlaintextRequest(
+  head: RequestHead,
+  match: HostMatch,
+  plan: HostPlan,
+  connection: ConnectionPlan,
+): Answer | 'misdirected' | null {
+  const policy = plan.entry.host.tls;
+  if (policy === 'never') return null;
+  const endpoint = plan.httpsEndpoint(match.host);
+  const { redirect } = match.plans.compiled.table.part.settings;
+  const { facts } = connection;
+  switch (judgePlaintext(policy, endpoint !== null, redirect, facts.trustedPeer && saysHttps(head))) {
+    case 'serve':
+      return null;
+    case 'misdirected':
+      return 'misdirected';
+    case 'redirect': {
+      const { port, publicPort } = endpoint!;
+      // Clients know the plaintext listener by its public port, when it has one.
+      const plainPort = match.port === match.listenPort ? match.listenPort : facts.localPort;
+      return httpsRedirect(match.host, redirectPort(match.port, plainPort, port, publicPort), head);
+    }
+  }
+}
+
+/** The last element is what the trusted peer itself says; anything before it may come from anyone. */
+function saysHttps(head: RequestHead): boolean {
+  const { ids, values } = head.fields;
+  const i = ids.lastIndexOf(FieldId.XForwardedProto);
+  return i >= 0 && lastElement(values[i]!).toLowerCase() === 'https';
+}
