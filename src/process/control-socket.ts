@@ -4,6 +4,9 @@ import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Fault } from '../base/fault.ts';
 
+/** In the state directory. */
+export const socketName = 'turnpike.sock';
+
 export class ControlSocket {
   readonly path: string;
   readonly #server: Server;

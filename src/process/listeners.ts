@@ -7,11 +7,7 @@ import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import { formatBind } from '../model/changes.ts';
 import type { Entrypoint } from '../model/snapshot.ts';
-
-/** Identity of a listener over reloads: its transport and address, not the entrypoint's name. */
-export function listenerKey(entrypoint: Pick<Entrypoint, 'host' | 'port'>): string {
-  return `tcp ${formatBind(entrypoint.host, entrypoint.port)}`;
-}
+import { listenerKey } from './listener-key.ts';
 
 export interface HeldListener {
   readonly key: string;

@@ -1,5 +1,6 @@
 // The Prometheus endpoint on an address of its own, never through an app's host.
-// Invariant: answers GET /metrics and nothing else; an unchanged address is never rebound.
+// Invariant: answers GET /metrics and nothing else; an unchanged address is never rebound; the old address is served until
+// the new one is adopted.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
@@ -8,6 +9,12 @@ export interface MetricsAddress {
   /** '' for every address. */
   readonly host: string;
   readonly port: number;
+}
+
+/** A bound address that is not in use yet. Exactly one of the two is called. */
+export interface MetricsMove {
+  adopt(): void;
+  abandon(): void;
 }
 
 export class MetricsServer {
@@ -21,20 +28,23 @@ export class MetricsServer {
     this.#log = log;
   }
 
-  /** Listens there (null: nowhere). Throws `bind-failed` and keeps what it had. */
-  async move(address: MetricsAddress | null): Promise<void> {
+  /** Binds the address (null: none). Throws `bind-failed` and keeps what there is. */
+  async move(address: MetricsAddress | null): Promise<MetricsMove> {
     const wanted = address === null ? '' : `${address.host}|${address.port}`;
-    if (wanted === this.#bound) return;
+    if (wanted === this.#bound) return { adopt() {}, abandon() {} };
     const server = address === null ? null : await this.#listen(address);
-    this.#server?.close();
-    this.#server?.closeAllConnections();
-    this.#server = server;
-    this.#bound = wanted;
+    return {
+      adopt: () => {
+        this.close();
+        this.#server = server;
+        this.#bound = wanted;
+      },
+      abandon: () => end(server),
+    };
   }
 
   close(): void {
-    this.#server?.close();
-    this.#server?.closeAllConnections();
+    end(this.#server);
     this.#server = null;
     this.#bound = '';
   }
@@ -48,7 +58,7 @@ export class MetricsServer {
       });
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
-      throw new Fault('bind-failed', `metrics address: ${detail}`, { cause: error });
+      throw new Fault('bind-failed', `metrics.address: ${detail}`, { cause: error });
     }
     return server;
   }
@@ -66,4 +76,9 @@ export class MetricsServer {
       },
     );
   }
+}
+
+function end(server: Server | null): void {
+  server?.close();
+  server?.closeAllConnections();
 }

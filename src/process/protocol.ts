@@ -61,12 +61,17 @@ export interface GenerationStats {
 export interface BackendStats {
   readonly address: string;
   readonly active: number;
+  readonly requests: number;
+  readonly failures: number;
   readonly ejected: boolean;
 }
 
 export interface EntrypointStats {
   readonly name: string;
+  /** Open now. */
   readonly connections: number;
+  readonly accepted: number;
+  readonly refused: number;
 }
 
 export type ToWorker =

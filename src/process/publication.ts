@@ -15,7 +15,7 @@ import {
   step,
 } from '../model/publication.ts';
 import { type PartName, partNames, type Snapshot, type SnapshotDelta, type SnapshotParts } from '../model/snapshot.ts';
-import type { Flip } from './protocol.ts';
+import type { Flip, Questions } from './protocol.ts';
 import type { Answer, WorkerChannel } from './worker-handle.ts';
 
 /** What to publish, made when its turn has come, from what is committed then. */
@@ -110,14 +110,15 @@ export class Publisher {
       const snapshot = this.#committed;
       if (snapshot === null) return null;
       lend(worker);
-      const died = worker.left.then(() => refusal('publish-refused', 'it died before it served'));
-      const late = after(this.#deps.clock, moveDeadlines.prepare);
-      const silent = late.over.then(() => refusal('publish-timeout', 'it did not prepare in time'));
-      const prepared = await Promise.race([worker.ask('prepare', { delta: deltaFor(worker, snapshot) }), died, silent]);
-      late.timer.cancel();
+      const prepared = await this.#answer(worker, 'prepare', { delta: deltaFor(worker, snapshot) });
       if (!prepared.ok) return prepared.fault;
-      const committed = await Promise.race([worker.ask('commit', { drainMs: {} }), died]);
-      if (!committed.ok) return committed.fault;
+      const committed = await this.#answer(worker, 'commit', { drainMs: {} });
+      if (!committed.ok) {
+        // It may have begun to serve: nothing else is published before it is gone.
+        worker.kill();
+        await worker.left;
+        return committed.fault;
+      }
       worker.digests = snapshot.digests;
       return null;
     });
@@ -126,6 +127,16 @@ export class Publisher {
   /** Resolves when nothing is being published. */
   idle(): Promise<unknown> {
     return this.#tail;
+  }
+
+  /** Death and silence are refusals. */
+  async #answer<M extends Move>(worker: WorkerChannel, move: M, ask: Questions[M]['ask']): Promise<Answer<M>> {
+    const died = worker.left.then(() => refusal('publish-refused', `it died during ${move}`));
+    const late = after(this.#deps.clock, moveDeadlines[move]);
+    const silent = late.over.then(() => refusal('publish-timeout', `no answer to ${move} in time`));
+    const answer = await Promise.race([worker.ask(move, ask), died, silent]);
+    late.timer.cancel();
+    return answer;
   }
 
   #enqueue<T>(task: () => Promise<T>): Promise<T> {

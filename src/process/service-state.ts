@@ -1,6 +1,5 @@
 // What each service serves: the file's addresses, unless an operator switched it since the file last changed its mind.
-// Invariant: pure; a generation number only ever rises, and rises exactly when the backends (or how they are spoken to)
-// change.
+// Invariant: pure; a generation number only ever rises, and rises exactly when the backends' addresses change.
 import { digestOf } from '../model/digest.ts';
 import { canonicalAuthority } from '../model/host.ts';
 import type { Backend, RoutingPart, Service } from '../model/snapshot.ts';
@@ -15,8 +14,6 @@ export interface StoredService {
   readonly number: number;
   readonly addresses: readonly string[];
   readonly origin: string;
-  /** Digest of everything else that makes up a generation. */
-  readonly identity: string;
   readonly override: StoredOverride | null;
 }
 
@@ -77,14 +74,13 @@ function resolveService(
   const addresses = override?.addresses ?? declared;
   const origin =
     override === null ? service.generation.origin : `service switch ${new Date(override.since).toISOString()}`;
-  const identity = digestOf([service.protocol, service.upstreamTls]);
-  const same = row !== undefined && row.identity === identity && sameAddresses(row.addresses, addresses);
+  const same = row !== undefined && sameAddresses(row.addresses, addresses);
   const number = same ? row.number : (row?.number ?? 0) + 1;
   const state = intent?.kind === 'state' ? intent.state : (row?.state ?? 'run');
-  const backends = addresses.map((address) => parseBackend(address)!);
+  const backends = override === null ? service.generation.backends : addresses.map((address) => parseBackend(address)!);
   return {
     service: { ...service, state, generation: { number, backends, origin } },
-    row: { name: service.name, state, number, addresses, origin, identity, override },
+    row: { name: service.name, state, number, addresses, origin, override },
   };
 }
 

@@ -142,6 +142,10 @@ export class Serving {
     return this.#pool.processes;
   }
 
+  get restarts(): number {
+    return this.#pool.restarts;
+  }
+
   restartsOf(worker: WorkerHandle): number {
     return this.#pool.restartsOf(worker);
   }

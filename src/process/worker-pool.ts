@@ -55,6 +55,11 @@ export class WorkerPool {
     return [...this.#processes];
   }
 
+  /** Of all slots together. */
+  get restarts(): number {
+    return this.#slots.reduce((total, slot) => total + slot.restarts, 0);
+  }
+
   restartsOf(worker: WorkerHandle): number {
     return this.#slots[worker.slot]?.restarts ?? 0;
   }

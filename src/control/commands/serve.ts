@@ -15,7 +15,7 @@ export function addServe(program: Command, context: CommandContext): void {
     .action(async (options: { config?: string }) => {
       const configFile = requireConfig(options.config, context);
       // Loaded here only: the other commands start without the whole proxy.
-      const { serve } = await import('../../process/supervisor.ts');
+      const { serve } = await import('../../process/serve.ts');
       context.exit((await serve({ configFile, createControlHandler })) === 0 ? 0 : 1);
     });
   withExamples(command, 'serve', 'serve --config /etc/turnpike/config.toml');

@@ -1,0 +1,196 @@
+// Answers about what is served: status, routes, counters, certificates. Adds the workers' numbers up.
+// Invariant: reads only; no private key and no secret is in any answer.
+import { formatBind } from '../model/changes.ts';
+import type { CertificatesPart, Entrypoint, Route, RoutingPart, Service, Snapshot } from '../model/snapshot.ts';
+import type { Series } from './metrics.ts';
+import type {
+  BackendStatus,
+  BackendTraffic,
+  CertificateStatus,
+  EntrypointStatus,
+  RouteRow,
+  RouteTraffic,
+  ServiceOverride,
+  ServiceStatus,
+  ServiceTraffic,
+} from './operations.ts';
+import type { BackendStats, ServiceStats, WorkerStats } from './protocol.ts';
+import { addressesOf, type StoredService } from './service-state.ts';
+
+/** What is known of a backend beside the snapshot. */
+export type IsEjected = (service: string, address: string) => boolean;
+
+export function entrypointStatus(entrypoint: Entrypoint, stats: readonly WorkerStats[]): EntrypointStatus {
+  const mine = stats.flatMap((worker) => worker.entrypoints.filter((each) => each.name === entrypoint.name));
+  return {
+    name: entrypoint.name,
+    address: formatBind(entrypoint.host, entrypoint.port),
+    protocol: entrypoint.protocol,
+    connections: sum(mine, (each) => each.connections),
+    accepted: sum(mine, (each) => each.accepted),
+    refused: sum(mine, (each) => each.refused),
+  };
+}
+
+export function serviceStatus(
+  service: Service,
+  snapshot: Snapshot,
+  stats: readonly WorkerStats[],
+  stored: StoredService | null,
+  isEjected: IsEjected,
+): ServiceStatus {
+  const mine = statsOf(service.name, stats);
+  const { number } = service.generation;
+  const draining = new Map<number, number>();
+  for (const each of mine.flatMap((worker) => generationsOf(worker))) {
+    if (each.generation === number) continue;
+    draining.set(each.generation, (draining.get(each.generation) ?? 0) + each.active);
+  }
+  return {
+    name: service.name,
+    state: service.state,
+    generation: number,
+    origin: service.generation.origin,
+    backends: addressesOf(service.generation.backends).map((address) => ({
+      address,
+      state: backendState(service.name, address, snapshot, mine, isEjected),
+    })),
+    override: overrideOf(stored),
+    waiting: sum(mine, (worker) => worker.waiting),
+    active: claimsOf(service.name, number, stats).active,
+    draining: [...draining].map(([generation, active]) => ({ generation, active })),
+  };
+}
+
+export function overrideOf(stored: StoredService | null): ServiceOverride | null {
+  if (stored === null || stored.override === null) return null;
+  const { addresses, declared, since } = stored.override;
+  return { service: stored.name, addresses, declared, since };
+}
+
+/** Claims of one generation over all workers. */
+export function claimsOf(
+  service: string,
+  generation: number,
+  stats: readonly WorkerStats[],
+): { readonly active: number; readonly claimed: number } {
+  const mine = statsOf(service, stats)
+    .flatMap(generationsOf)
+    .filter((each) => each.generation === generation);
+  return { active: sum(mine, (each) => each.active), claimed: sum(mine, (each) => each.claimed) };
+}
+
+export function routeRows(routing: RoutingPart): readonly RouteRow[] {
+  const services = new Map(routing.services.map((service) => [service.name, service]));
+  return routing.hosts.flatMap((host) =>
+    host.routes.map((route): RouteRow => {
+      const service = route.action.kind === 'forward' ? route.action.service : null;
+      const generation = service === null ? undefined : services.get(service)?.generation;
+      return {
+        host: host.pattern,
+        path: route.path,
+        entrypoints: host.entrypoints,
+        tls: host.tls,
+        action: describeAction(route),
+        service,
+        backends: generation === undefined ? [] : addressesOf(generation.backends),
+        origin: route.origin,
+      };
+    }),
+  );
+}
+
+function describeAction({ action }: Route): string {
+  switch (action.kind) {
+    case 'forward':
+      return 'forward';
+    case 'respond':
+      return `respond ${action.status}`;
+    case 'redirect':
+      return `redirect ${action.status} ${action.to}`;
+  }
+}
+
+/** @param requests  the series of `turnpike_http_requests_total` */
+export function routeTraffic(routing: RoutingPart, requests: readonly Series[]): readonly RouteTraffic[] {
+  const ids = [...routing.hosts.flatMap((host) => host.routes.map((route) => route.id)), 'other'];
+  return ids.map((route) => {
+    const classes: Record<string, number> = {};
+    let total = 0;
+    for (const { labels, value } of requests) {
+      if (labels['route'] !== route) continue;
+      const status = String(labels['status']);
+      classes[status] = (classes[status] ?? 0) + value;
+      total += value;
+    }
+    return { route, requests: total, classes };
+  });
+}
+
+export function serviceTraffic(
+  service: Service,
+  snapshot: Snapshot,
+  stats: readonly WorkerStats[],
+  isEjected: IsEjected,
+): ServiceTraffic {
+  const mine = statsOf(service.name, stats);
+  const { number, backends } = service.generation;
+  return {
+    service: service.name,
+    generation: number,
+    active: claimsOf(service.name, number, stats).active,
+    waiting: sum(mine, (worker) => worker.waiting),
+    backends: addressesOf(backends).map((address): BackendTraffic => {
+      const rows = backendStats(mine, address);
+      return {
+        address,
+        state: backendState(service.name, address, snapshot, mine, isEjected),
+        requests: sum(rows, (row) => row.requests),
+        failures: sum(rows, (row) => row.failures),
+        active: sum(rows, (row) => row.active),
+      };
+    }),
+  };
+}
+
+export function certificateRows(part: CertificatesPart): readonly CertificateStatus[] {
+  return part.certificates.map(({ id, source, origin, names, notBefore, notAfter }) => ({
+    id,
+    source,
+    origin,
+    names,
+    notBefore,
+    notAfter,
+    isDefault: id === part.defaultId,
+  }));
+}
+
+function backendState(
+  service: string,
+  address: string,
+  snapshot: Snapshot,
+  mine: readonly ServiceStats[],
+  isEjected: IsEjected,
+): BackendStatus['state'] {
+  // A worker that ejected it knows first; an active check outranks both.
+  const ejected = isEjected(service, address) || backendStats(mine, address).some((row) => row.ejected);
+  if (ejected) return 'ejected';
+  return snapshot.parts.health.down[service]?.includes(address) ? 'down' : 'up';
+}
+
+const statsOf = (service: string, stats: readonly WorkerStats[]): readonly ServiceStats[] =>
+  stats.flatMap((worker) => worker.services.filter((each) => each.service === service));
+
+const backendStats = (mine: readonly ServiceStats[], address: string): readonly BackendStats[] =>
+  mine.flatMap((worker) => worker.backends.filter((each) => each.address === address));
+
+const generationsOf = ({ generation, active, claimed, draining }: ServiceStats) => [
+  { generation, active, claimed },
+  ...draining,
+];
+
+function sum<T>(items: readonly T[], of: (item: T) => number): number {
+  let total = 0;
+  for (const item of items) total += of(item);
+  return total;
+}

@@ -1,0 +1,268 @@
+// The supervisor: reads the configuration, keeps certificates and keys fresh, answers its operator, and ends in order.
+// Carries no traffic.
+// Invariant: a configuration that cannot be served changes nothing; why is in the answer, in `status` and in a metric.
+import { availableParallelism } from 'node:os';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Clock, systemClock, type Timer } from '../base/clock.ts';
+import { Fault } from '../base/fault.ts';
+import { createLog, type Log } from '../base/log.ts';
+import { PathWatch } from '../certificates/path-watch.ts';
+import { compileRouting } from '../config/compile.ts';
+import type { Declaration } from '../config/declaration.ts';
+import { formatProblem, loadConfig, type Problem } from '../config/load.ts';
+import { routingChanges } from '../model/changes.ts';
+import type { CertificatesPart } from '../model/snapshot.ts';
+import { CertificateProblems, Certificates, type LoadedCertificates } from './certificates.ts';
+import { ControlSocket, socketName } from './control-socket.ts';
+import { inheritedSockets, Listeners } from './listeners.ts';
+import { MetricsServer } from './metrics-server.ts';
+import type { CreateControlHandler, LastReload, ReloadResult } from './operations.ts';
+import type { Published, StepObserver } from './publication.ts';
+import { type Household, RunningOperations } from './running-operations.ts';
+import { ServiceManager } from './service-manager.ts';
+import { Serving } from './serving.ts';
+import { StateStore } from './state-store.ts';
+import { SupervisorMetrics } from './supervisor-metrics.ts';
+import { ServingGround } from './switch-ground.ts';
+import { Switches } from './switches.ts';
+
+export interface SupervisorOptions {
+  readonly configFile: string;
+  readonly createControlHandler: CreateControlHandler;
+  /** The program that is forked as a worker; this one's entry file by default. */
+  readonly program?: string;
+  readonly observer?: StepObserver;
+}
+
+/** Compiled for packaging, the entry has the extension that this file has. */
+const entryFile = fileURLToPath(new URL(`../main${extname(import.meta.url)}`, import.meta.url));
+const ticketKeyLifeMs = 12 * 3_600_000;
+/** How long after the drain limit a worker may take to end. */
+const drainGraceMs = 500;
+
+export class Supervisor implements Household {
+  readonly configFile: string;
+  readonly stateDir: string;
+  readonly startedAt = Date.now();
+  lastReload: LastReload | null = null;
+  warnings: readonly Problem[];
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #workers: Declaration['workers'];
+  readonly #store: StateStore;
+  readonly #serving: Serving;
+  readonly #certificates: Certificates;
+  readonly #metrics = new SupervisorMetrics();
+  readonly #metricsServer: MetricsServer;
+  readonly #manager: ServiceManager;
+  readonly #operations: RunningOperations;
+  #control: ControlSocket | null = null;
+  readonly #watch: PathWatch;
+  #rotation: Timer | null = null;
+  #reloading: Promise<unknown> = Promise.resolve();
+  #ended = false;
+
+  /** Serves the declaration, or throws what made that impossible and leaves nothing running. */
+  static async start(
+    options: SupervisorOptions,
+    declaration: Declaration,
+    warnings: readonly Problem[],
+  ): Promise<Supervisor> {
+    const supervisor = new Supervisor(options, declaration, warnings);
+    try {
+      await supervisor.#start(declaration, options.createControlHandler);
+      return supervisor;
+    } catch (error) {
+      supervisor.#close();
+      throw error;
+    }
+  }
+
+  private constructor(options: SupervisorOptions, declaration: Declaration, warnings: readonly Problem[]) {
+    const clock = systemClock;
+    const log = createLog(declaration.log.level);
+    this.configFile = options.configFile;
+    this.stateDir = declaration.stateDir;
+    this.warnings = warnings;
+    this.#clock = clock;
+    this.#log = log;
+    this.#workers = declaration.workers;
+    this.#store = StateStore.open(declaration.stateDir);
+    const republish = (part: CertificatesPart): void => this.#republish(part);
+    this.#certificates = new Certificates(declaration.stateDir, clock, log, this.#metrics.registry, republish);
+    this.#watch = new PathWatch({ clock, log, quietMs: 500, onChange: () => this.#fileChanged() });
+    this.#serving = new Serving({
+      clock,
+      log,
+      logLevel: declaration.log.level,
+      store: this.#store,
+      listeners: new Listeners(log, inheritedSockets(process.env, process.pid)),
+      workers: declaration.workers === 'auto' ? availableParallelism() : declaration.workers,
+      program: options.program ?? entryFile,
+      observer: options.observer ?? null,
+      leafFor: (name) => this.#certificates.leafFor(name, this.#serving.snapshot.parts.routing),
+    });
+    this.#metricsServer = new MetricsServer(() => this.metricsText(), log);
+    this.#manager = new ServiceManager(process.env, log);
+    const switches = new Switches(clock, log, new ServingGround(this.#serving, clock.now));
+    this.#operations = new RunningOperations(this.#serving, switches, this);
+  }
+
+  get certificateProblems(): readonly Problem[] {
+    return this.#certificates.problems;
+  }
+
+  get ca(): Household['ca'] {
+    return this.#certificates.ca;
+  }
+
+  /** One at a time; the next one sees what the one before it did. */
+  reload(): Promise<ReloadResult> {
+    const result = this.#reloading.then(() => this.#reload());
+    this.#reloading = result.catch(() => {});
+    return result;
+  }
+
+  needsRestart(stateDir: string, workers: number | 'auto'): readonly string[] {
+    const keys: string[] = [];
+    if (stateDir !== this.stateDir) keys.push('state_dir');
+    if (workers !== this.#workers) keys.push('workers');
+    return keys;
+  }
+
+  async metricsText(): Promise<string> {
+    const workers = await this.#serving.workerMetrics();
+    return this.#serving.metrics.text([...workers, this.#metrics.collect(this.#serving)]);
+  }
+
+  /** Stops accepting, lets everything finish within the drain limits. Resolves with the exit code. */
+  async drain(): Promise<number> {
+    if (this.#ended) return 0;
+    this.#ended = true;
+    this.#log.info('draining');
+    this.#manager.notify('stopping');
+    this.#quieten();
+    await this.#serving.drain(drainGraceMs);
+    this.#close();
+    this.#log.info('ended');
+    return 0;
+  }
+
+  /** Ends everything now. */
+  endNow(): void {
+    this.#log.warn('ended-at-once');
+    this.#serving.kill();
+    this.#close();
+  }
+
+  async #start(declaration: Declaration, createControlHandler: CreateControlHandler): Promise<void> {
+    const metricsMove = await this.#metricsServer.move(declaration.metrics);
+    metricsMove.adopt();
+    // Workers boot while the certificates are read.
+    const certificates = this.#certificates.load(declaration.tls);
+    const routing = compileRouting(declaration);
+    await this.#serving.start(certificates.then(({ part }) => ({ routing, certificates: part })));
+    await (await certificates).adopt();
+    const path = join(this.stateDir, socketName);
+    this.#control = await ControlSocket.listen(path, createControlHandler(this.#operations, this.#log));
+    await this.#watch.set([this.configFile]);
+    this.#rotation = this.#clock.every(ticketKeyLifeMs, () => this.#rotateTicketKey());
+    this.#manager.notify('ready');
+    this.#log.info('serving', {
+      config: this.configFile,
+      revision: this.#serving.snapshot.revision,
+      workers: this.#serving.workers.length,
+      entrypoints: declaration.entrypoints.map(({ name }) => name),
+    });
+  }
+
+  async #reload(): Promise<ReloadResult> {
+    this.#manager.notify('reloading');
+    const result = await this.#tryReload();
+    this.#manager.notify('ready');
+    const { outcome, problems, fault } = result;
+    this.lastReload = { at: this.#clock.now(), outcome, problems, fault };
+    this.#metrics.reloaded(outcome);
+    if (outcome === 'refused') this.#log.error('reload-refused', { problems: problems.map(formatProblem), fault });
+    else this.#log.info('reload-done', { outcome, revision: result.revision, needsRestart: result.needsRestart });
+    return result;
+  }
+
+  async #tryReload(): Promise<ReloadResult> {
+    const loaded = await loadConfig(this.configFile);
+    const before = this.#serving.snapshot;
+    const base: ReloadResult = {
+      outcome: 'refused',
+      revision: before.revision,
+      file: this.configFile,
+      problems: [],
+      warnings: loaded.warnings,
+      fault: null,
+      changes: null,
+      needsRestart: [],
+    };
+    if (!loaded.ok) return { ...base, problems: loaded.problems };
+    const { declaration } = loaded;
+    const needsRestart = this.needsRestart(declaration.stateDir, declaration.workers);
+    try {
+      const certificates = await this.#certificates.load(declaration.tls);
+      const { changed, revision } = await this.#publish(declaration, certificates);
+      this.#serving.setLogLevel(declaration.log.level);
+      this.#log.setLevel(declaration.log.level);
+      this.warnings = loaded.warnings;
+      const changes = routingChanges(before.parts.routing, this.#serving.snapshot.parts.routing);
+      return { ...base, outcome: changed ? 'applied' : 'unchanged', revision, changes, needsRestart };
+    } catch (error) {
+      if (error instanceof CertificateProblems) return { ...base, problems: error.problems };
+      if (!(error instanceof Fault)) throw error;
+      return { ...base, fault: { code: error.code, message: error.message }, needsRestart };
+    }
+  }
+
+  async #publish(declaration: Declaration, certificates: LoadedCertificates): Promise<Published> {
+    const metricsMove = await this.#metricsServer.move(declaration.metrics);
+    try {
+      const routing = compileRouting(declaration);
+      const published = await this.#serving.publish({ routing, certificates: certificates.part });
+      metricsMove.adopt();
+      await certificates.adopt();
+      return published;
+    } catch (error) {
+      metricsMove.abandon();
+      throw error;
+    }
+  }
+
+  /** An editor's save. The file may have been touched only; then `reload` finds nothing changed. */
+  #fileChanged(): void {
+    this.reload().catch((error: unknown) => this.#log.error('reload-failed', { err: error }));
+  }
+
+  #republish(part: CertificatesPart): void {
+    this.#serving.publishCertificates(part).catch((error: unknown) => {
+      // The old ones go on; the next change, or a reload, tries again.
+      this.#log.error('certificates-not-published', { err: error });
+    });
+  }
+
+  #rotateTicketKey(): void {
+    this.#serving.rotateTicketKey().catch((error: unknown) => {
+      this.#log.error('ticket-key-not-rotated', { err: error });
+    });
+  }
+
+  /** No more commands, changes and timers. */
+  #quieten(): void {
+    this.#rotation?.cancel();
+    this.#watch.close();
+    this.#certificates.close();
+    this.#metricsServer.close();
+  }
+
+  #close(): void {
+    this.#quieten();
+    this.#control?.close();
+    this.#store.close();
+  }
+}

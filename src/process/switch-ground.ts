@@ -1,0 +1,61 @@
+// Where switches happen: the switch machine's view of what is served.
+// Invariant: translates only; order and failure are the switch's and the publication's business.
+import type { Backend, Service } from '../model/snapshot.ts';
+import type { Drain } from './drains.ts';
+import { claimsOf } from './inspection.ts';
+import type { Published } from './publication.ts';
+import { addressesOf } from './service-state.ts';
+import type { Serving } from './serving.ts';
+import type { SwitchGround, SwitchTarget, Troubles } from './switches.ts';
+
+export class ServingGround implements SwitchGround {
+  readonly #serving: Serving;
+  readonly #now: () => number;
+
+  constructor(serving: Serving, now: () => number) {
+    this.#serving = serving;
+    this.#now = now;
+  }
+
+  service(name: string): Service | null {
+    return this.#serving.service(name);
+  }
+
+  declared(name: string): readonly Backend[] {
+    return this.#serving.declared.services.find((service) => service.name === name)?.generation.backends ?? [];
+  }
+
+  publish(target: SwitchTarget, onHold: () => void): Promise<{ published: Published; drain: Drain | null }> {
+    const { service, backends, drainMs } = target;
+    const proven = addressesOf(backends ?? this.declared(service));
+    return this.#serving.intend(
+      service,
+      backends === null ? { kind: 'to-config' } : { kind: 'switch', backends, at: this.#now() },
+      { drainMs, proven, onHold },
+    );
+  }
+
+  async claims(service: string, generation: number): Promise<{ readonly active: number; readonly claimed: number }> {
+    const stats = await this.#serving.stats();
+    return claimsOf(
+      service,
+      generation,
+      stats.map(([, worker]) => worker),
+    );
+  }
+
+  async troubles(service: string): Promise<Troubles> {
+    const metrics = await this.#serving.workerMetrics();
+    const routes = new Set(
+      this.#serving.snapshot.parts.routing.hosts
+        .flatMap((host) => host.routes)
+        .filter(({ action }) => action.kind === 'forward' && action.service === service)
+        .map((route) => route.id),
+    );
+    const count = (name: string): number =>
+      this.#serving.metrics
+        .sum(metrics, name)
+        .reduce((total, { labels, value }) => (routes.has(String(labels['route'])) ? total + value : total), 0);
+    return { retries: count('turnpike_http_retries_total'), errors: count('turnpike_http_failures_total') };
+  }
+}

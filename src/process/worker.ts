@@ -1,0 +1,272 @@
+// A worker: carries the traffic of the snapshot it was given, and nothing else. Takes moves from the supervisor over IPC.
+// Invariant: it accepts no connection before its first commit and outlives its supervisor by no more than a moment.
+import type { Socket } from 'node:net';
+import { systemClock } from '../base/clock.ts';
+import { Deadlines } from '../base/deadlines.ts';
+import { Fault } from '../base/fault.ts';
+import { createLog, type Log } from '../base/log.ts';
+import { Metrics } from '../base/metrics.ts';
+import { Entrypoints } from '../entrypoint/entrypoints.ts';
+import { AccessLog } from '../http/access-log.ts';
+import { type H2Deps, serveHttp2 } from '../http/h2-server.ts';
+import { HttpHandler } from '../http/handler.ts';
+import type { ClientStream, ConnectionFacts } from '../message/stream.ts';
+import type { Certificate, EntrypointLimits } from '../model/snapshot.ts';
+import { TlsTerminator } from '../tls/terminator.ts';
+import { type Prepared, Traffic } from '../traffic/traffic.ts';
+import { Backends } from '../upstream/backends.ts';
+import { listenerKey } from './listener-key.ts';
+import type { DrainLimits, Flip, FromWorker, Question, Questions, ToWorker, WorkerStats } from './protocol.ts';
+
+type Start = Extract<ToWorker, { kind: 'start' }>;
+
+/** Time for close frames and last bytes after the drain limit ended what was left. */
+const lastWordsMs = 400;
+
+/** Becomes a worker of the process at the other end of the IPC channel. */
+export function runWorker(): void {
+  let worker: Worker | null = null;
+  process.on('message', (message: ToWorker, socket?: Socket) => {
+    if (message.kind === 'start') worker = new Worker(message);
+    else worker?.take(message, socket ?? null);
+  });
+  // Without a supervisor nobody decides what to serve, and nobody would ever end this process.
+  process.on('disconnect', () => process.exit(0));
+  // A terminal and some service managers signal the whole group; when to leave is the supervisor's word.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+}
+
+class Worker {
+  readonly #log: Log;
+  readonly #metrics = new Metrics();
+  readonly #accessLog = new AccessLog(systemClock, 1);
+  readonly #traffic: Traffic<Backends>;
+  readonly #entrypoints: Entrypoints;
+  readonly #leaves = new Map<string, (certificate: Certificate | null) => void>();
+  #prepared: Prepared | null = null;
+  #moving: readonly string[] = [];
+
+  constructor({ slot, workers, logLevel }: Start) {
+    const clock = systemClock;
+    const metrics = this.#metrics;
+    const log = createLog(logLevel, { worker: slot });
+    this.#log = log;
+    process.on('uncaughtException', (error) => this.#crash(error));
+    const deadlines = new Deadlines(clock);
+    this.#traffic = new Traffic<Backends>(
+      clock,
+      (service, down) =>
+        new Backends(service, down, {
+          clock,
+          deadlines,
+          log,
+          metrics,
+          limits: () => this.#traffic.table.part.settings.limits,
+          cookieKey: () => Buffer.from(this.#traffic.current.snapshot.parts.keys.cookieKey, 'base64'),
+          onEjected: (name, address, until) => tell({ kind: 'ejected', service: name, address, until }),
+        }),
+      (drained) => tell({ kind: 'drained', ...drained }),
+    );
+    const terminator = new TlsTerminator({ clock, deadlines, log, leafFor: (name) => this.#leafFor(name) });
+    const handler = new HttpHandler({
+      traffic: this.#traffic,
+      deadlines,
+      clock,
+      log,
+      metrics,
+      accessLog: this.#accessLog,
+      workers,
+    });
+    this.#entrypoints = new Entrypoints({
+      clock,
+      deadlines,
+      log,
+      metrics,
+      workers,
+      keyOf: listenerKey,
+      http: handler,
+      serveHttp2: (socket, facts) => serveHttp2(socket, facts, new H2Options(facts, deadlines, this.#traffic, handler)),
+      terminator,
+    });
+    // Certificates and plans are in place before a listener accepts.
+    this.#traffic.register(terminator);
+    this.#traffic.register(this.#entrypoints);
+    tell({ kind: 'booted' });
+  }
+
+  take(message: Exclude<ToWorker, Start>, socket: Socket | null): void {
+    switch (message.kind) {
+      case 'listener':
+        if (socket !== null) this.#entrypoints.offer(message.key, socket);
+        break;
+      case 'withdraw':
+        this.#entrypoints.withdraw(message.keys);
+        break;
+      case 'prepare':
+        this.#answer<'prepare'>(message.id, () => this.#prepare(message.ask));
+        break;
+      case 'hold':
+        this.#answer<'hold'>(message.id, () => {
+          this.#moving = message.ask.services;
+          this.#traffic.hold(message.ask.services);
+          return null;
+        });
+        break;
+      case 'commit':
+        this.#answer<'commit'>(message.id, () => ({ flips: this.#commit(message.ask) }));
+        break;
+      case 'abort':
+        this.#moving = [];
+        this.#traffic.abort(this.#prepared);
+        this.#prepared = null;
+        break;
+      case 'stats':
+        this.#answer<'stats'>(message.id, () => this.#stats());
+        break;
+      case 'metrics':
+        this.#answer<'metrics'>(message.id, () => this.#metrics.collect());
+        break;
+      case 'leaf':
+        this.#leaves.get(message.name)?.(message.certificate);
+        this.#leaves.delete(message.name);
+        break;
+      case 'log':
+        this.#log.setLevel(message.level);
+        break;
+      case 'drain':
+        this.#drain(message.limits);
+    }
+  }
+
+  #answer<Q extends Question>(id: number, run: () => Questions[Q]['answer']): void {
+    try {
+      tell({ kind: 'answer', id, answer: run(), fault: null });
+    } catch (error) {
+      if (!(error instanceof Fault)) this.#log.error('bug', { err: error });
+      const code = error instanceof Fault ? error.code : 'internal';
+      const detail = error instanceof Error ? error.message : String(error);
+      tell({ kind: 'answer', id, answer: null, fault: { code, detail } });
+    }
+  }
+
+  #prepare({ delta }: Questions['prepare']['ask']): Questions['prepare']['answer'] {
+    // One that was never committed nor aborted: its supervisor gave it up.
+    if (this.#prepared !== null) this.#traffic.abort(this.#prepared);
+    this.#prepared = null;
+    this.#prepared = this.#traffic.prepare(delta);
+    return { digests: this.#prepared.compiled.snapshot.digests };
+  }
+
+  #commit({ drainMs }: Questions['commit']['ask']): readonly Flip[] {
+    if (this.#prepared === null) throw new Fault('internal', 'nothing was prepared');
+    const flips = this.#moving.map((name): Flip => {
+      const live = this.#traffic.service(name);
+      const generation = live?.current.generation.number ?? 0;
+      return { service: name, generation, active: live?.current.active ?? 0, held: live?.waiting ?? 0 };
+    });
+    const prepared = this.#prepared;
+    this.#prepared = null;
+    this.#moving = [];
+    this.#traffic.commit(prepared, drainMs);
+    return flips;
+  }
+
+  #stats(): WorkerStats {
+    return {
+      revision: this.#traffic.current.snapshot.revision,
+      rssBytes: process.memoryUsage.rss(),
+      services: [...this.#traffic.services()].map(({ service, current, draining, waiting }) => ({
+        service: service.name,
+        generation: current.generation.number,
+        active: current.active,
+        claimed: current.claimed,
+        waiting,
+        draining: [...draining].map(({ generation, active, claimed }) => ({
+          generation: generation.number,
+          active,
+          claimed,
+        })),
+        backends: current.resource.stats().map(({ address, inflight, total, failures, state }) => ({
+          address,
+          active: inflight,
+          requests: total,
+          failures,
+          ejected: state === 'ejected',
+        })),
+      })),
+      entrypoints: this.#entrypoints.stats(),
+    };
+  }
+
+  #leafFor(name: string): Promise<Certificate | null> {
+    return new Promise((resolve) => {
+      this.#leaves.set(name, resolve);
+      tell({ kind: 'leaf-wanted', name });
+    });
+  }
+
+  async #drain({ requestsMs, streamsMs }: DrainLimits): Promise<void> {
+    const end = (what: (kind: string) => boolean): void => {
+      for (const generation of this.#traffic.generations()) {
+        generation.endClaims('shutdown', (holder) => what(holder.claimKind));
+      }
+    };
+    systemClock.after(requestsMs, () => end((kind) => kind === 'request'));
+    const lastMs = Math.max(requestsMs, streamsMs);
+    const late = new Promise<void>((resolve) => {
+      systemClock.after(lastMs, () => {
+        end(() => true);
+        systemClock.after(lastWordsMs, resolve);
+      });
+    });
+    await Promise.race([this.#entrypoints.drain(), late]);
+    this.#entrypoints.destroy();
+    this.#accessLog.close();
+    tell({ kind: 'leaving', metrics: this.#metrics.collect() }, () => process.exit(0));
+  }
+
+  /** A bug: what this process holds in memory cannot be trusted any more. The supervisor starts another one. */
+  #crash(error: Error): void {
+    this.#log.error('uncaught-exception', { err: error });
+    this.#accessLog.close();
+    process.exit(1);
+  }
+}
+
+/** What an HTTP/2 engine asks of its surroundings; one object a connection. */
+class H2Options implements H2Deps {
+  readonly deadlines: Deadlines;
+  readonly #facts: ConnectionFacts;
+  readonly #traffic: Traffic<Backends>;
+  readonly #handler: HttpHandler;
+
+  constructor(facts: ConnectionFacts, deadlines: Deadlines, traffic: Traffic<Backends>, handler: HttpHandler) {
+    this.deadlines = deadlines;
+    this.#facts = facts;
+    this.#traffic = traffic;
+    this.#handler = handler;
+  }
+
+  limits(): EntrypointLimits {
+    const { table } = this.#traffic;
+    // The connection may outlive its entrypoint; then the global limits hold.
+    return table.entrypoints.get(this.#facts.entrypoint)?.entrypoint.limits ?? table.part.settings.limits;
+  }
+
+  onRequest(stream: ClientStream): void {
+    this.#handler.handle(stream);
+  }
+
+  onRefused(stream: ClientStream, fault: Fault): void {
+    this.#handler.refused(fault, this.#facts);
+    stream.abort();
+  }
+
+  onClose(): void {
+    // The entrypoint watches the socket.
+  }
+}
+
+function tell(message: FromWorker, then?: () => void): void {
+  if (process.connected) process.send!(message, undefined, undefined, then ?? (() => {}));
+}
