@@ -61,7 +61,7 @@ function stream(name: string, response: ServerResponse): void {
   response.on('close', () => clearInterval(timer));
 }
 
-/** A WebSocket that sends back every text or binary message in one frame, and answers close and ping (RFC 6455 §5). */
+/** A WebSocket that sends every frame back, and answers close and ping (RFC 6455 §5). */
 function echo(request: IncomingMessage, socket: Duplex): void {
   const key = request.headers['sec-websocket-key'];
   if (key === undefined) {
@@ -78,14 +78,16 @@ function echo(request: IncomingMessage, socket: Duplex): void {
     pending = Buffer.concat([pending, chunk]);
     for (let frame = readFrame(pending); frame !== null; frame = readFrame(pending)) {
       pending = pending.subarray(frame.size);
-      const closing = frame.opcode === 0x8;
-      socket.write(writeFrame(frame.opcode === 0x9 ? 0xa : frame.opcode, frame.payload));
+      const opcode = frame.first & 0x0f;
+      // Fragments are echoed as fragments; a ping becomes its pong.
+      socket.write(writeFrame(opcode === 0x9 ? 0x8a : frame.first, frame.payload));
+      const closing = opcode === 0x8;
       if (closing) socket.end();
     }
   });
 }
 
-function readFrame(data: Buffer): { opcode: number; payload: Buffer; size: number } | null {
+function readFrame(data: Buffer): { first: number; payload: Buffer; size: number } | null {
   if (data.length < 2) return null;
   let length = data[1]! & 0x7f;
   let at = 2;
@@ -103,15 +105,22 @@ function readFrame(data: Buffer): { opcode: number; payload: Buffer; size: numbe
   const mask = data.subarray(at, at + 4);
   const payload = Buffer.from(data.subarray(at + 4, size));
   for (let i = 0; i < payload.length; i++) payload[i]! ^= mask[i & 3]!;
-  return { opcode: data[0]! & 0x0f, payload, size };
+  return { first: data[0]!, payload, size };
 }
 
-function writeFrame(opcode: number, payload: Buffer): Buffer {
-  const head =
-    payload.length < 126
-      ? Buffer.from([0x80 | opcode, payload.length])
-      : Buffer.from([0x80 | opcode, 126, payload.length >> 8, payload.length & 0xff]);
-  return Buffer.concat([head, payload.subarray(0, 65_535)]);
+function writeFrame(first: number, payload: Buffer): Buffer {
+  const { length } = payload;
+  const head = Buffer.alloc(length < 126 ? 2 : length < 65_536 ? 4 : 10);
+  head[0] = first;
+  if (length < 126) head[1] = length;
+  else if (length < 65_536) {
+    head[1] = 126;
+    head.writeUInt16BE(length, 2);
+  } else {
+    head[1] = 127;
+    head.writeBigUInt64BE(BigInt(length), 2);
+  }
+  return Buffer.concat([head, payload]);
 }
 
 function portOf(server: Server): number {
