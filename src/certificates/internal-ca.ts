@@ -11,6 +11,7 @@ import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import { canonicalPattern } from '../model/host.ts';
 import type { Certificate } from '../model/snapshot.ts';
+import { renewalTime } from './renewal.ts';
 import { fingerprintOf, issueCertificate } from './x509.ts';
 
 const dayMs = 86_400_000;
@@ -141,11 +142,6 @@ export class InternalCa {
     }
     return this.#renewing;
   }
-}
-
-/** Two thirds of the validity. */
-export function renewalTime(notBefore: number, notAfter: number): number {
-  return notBefore + ((notAfter - notBefore) * 2) / 3;
 }
 
 async function create(directory: string, clock: Clock): Promise<void> {

@@ -28,10 +28,6 @@ export class UnusablePair extends Error {
 
 const largestFile = 1024 * 1024;
 
-export function filesOf({ certFile, keyFile, pkcs12File, passphraseFile }: DeclaredCertificate): readonly string[] {
-  return [certFile, keyFile, pkcs12File, passphraseFile].filter((file) => file !== null);
-}
-
 /** Throws UnusablePair. */
 export async function loadPair(declared: DeclaredCertificate, now: number): Promise<LoadedPair> {
   const { certFile, keyFile, pkcs12File, passphraseFile, origin } = declared;

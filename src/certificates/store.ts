@@ -9,9 +9,8 @@ import type { Problem } from '../config/problem.ts';
 import { certificateIndex, chooseCertificate } from '../model/certificate-index.ts';
 import { digestOf } from '../model/digest.ts';
 import type { Certificate, CertificatesPart } from '../model/snapshot.ts';
-import { renewalTime } from './internal-ca.ts';
 import { PathWatch, signatureOf } from './path-watch.ts';
-import { filesOf, loadPair, UnusablePair } from './static-pairs.ts';
+import { renewalTime } from './renewal.ts';
 
 export interface StoreDeps {
   readonly clock: Clock;
@@ -131,6 +130,8 @@ export class CertificateStore {
       const problem = known.problem === null ? null : { ...known.problem, ...declared.place };
       return { ...known, declared, certificate, problem };
     }
+    // Reading certificates is a lot of code that a configuration without any never needs.
+    const { loadPair, UnusablePair } = await import('./static-pairs.ts');
     try {
       const { certificate, oddities } = await loadPair(declared, this.#deps.clock.now());
       return { declared, signature, certificate, problem: null, oddities };
@@ -212,6 +213,10 @@ export class CertificateStore {
     this.#work = result.catch(() => undefined);
     return result;
   }
+}
+
+function filesOf({ certFile, keyFile, pkcs12File, passphraseFile }: DeclaredCertificate): readonly string[] {
+  return [certFile, keyFile, pkcs12File, passphraseFile].filter((file) => file !== null);
 }
 
 function keyOf(declared: DeclaredCertificate): string {

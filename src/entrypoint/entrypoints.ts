@@ -1,7 +1,6 @@
 // The listeners of one worker, as the committed snapshot wants them.
 // Invariant: listeners are identified by their address: an entrypoint that keeps its address keeps its listening socket
 // and its connections, whatever else changes. Nothing is accepted before the commit that names it.
-import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
@@ -12,7 +11,7 @@ import type { Speak } from './connection.ts';
 import { EntrypointMetrics, type EntrypointStats } from './entrypoint-metrics.ts';
 import { httpEntrypoint } from './http-entrypoint.ts';
 import { type HttpsDeps, httpsEntrypoint } from './https-entrypoint.ts';
-import { Listener } from './listener.ts';
+import { type BoundHandle, Listener } from './listener.ts';
 import { compileSettings, type ListenerSettings } from './listener-settings.ts';
 
 export interface EntrypointsDeps extends HttpsDeps {
@@ -25,6 +24,9 @@ export interface EntrypointsDeps extends HttpsDeps {
   keyOf(entrypoint: Entrypoint): string;
 }
 
+/** A bound socket, or the bare handle of one: what another process receives. */
+export type LentSocket = Socket | { close(): void };
+
 interface PreparedEntrypoints {
   readonly settings: ReadonlyMap<string, ListenerSettings>;
   /** How long connections of an entrypoint that is removed may go on. */
@@ -36,7 +38,7 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
   readonly #metrics: EntrypointMetrics;
   readonly #protocols: Readonly<Partial<Record<EntrypointProtocol, Speak>>>;
   /** Bound sockets that no commit has named yet, by key. */
-  readonly #offered = new Map<string, Socket>();
+  readonly #offered = new Map<string, LentSocket>();
   readonly #listeners = new Map<string, Listener>();
   /** Accept nothing any more and wait for their last connections. */
   readonly #leaving = new Set<Listener>();
@@ -51,17 +53,19 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
   }
 
   /** Lends a bound socket. It is listened on once a committed snapshot names its key. */
-  offer(key: string, socket: Socket): void {
-    socket.on('error', (error) => this.#deps.log.warn('listener-error', { key, error: error.message }));
-    this.#offered.get(key)?.destroy();
-    this.#offered.set(key, socket);
+  offer(key: string, bound: BoundHandle): void {
+    this.#offered.get(key)?.close();
+    this.#offered.set(key, bound);
   }
 
   /** Takes offers back that no commit has named. */
   withdraw(keys: readonly string[]): void {
     for (const key of keys) {
-      this.#offered.get(key)?.destroy();
+      const lent = this.#offered.get(key);
       this.#offered.delete(key);
+      if (lent === undefined) continue;
+      if ('destroy' in lent) lent.destroy();
+      else lent.close();
     }
   }
 
@@ -97,9 +101,9 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
         listener.configure(settings);
         continue;
       }
-      const socket = this.#offered.get(key)!;
+      const lent = this.#offered.get(key)!;
       this.#offered.delete(key);
-      this.#listeners.set(key, new Listener(key, socket, settings, this.#deps.log));
+      this.#listeners.set(key, new Listener(key, lent, settings, this.#deps.log));
     }
   }
 

@@ -17,8 +17,8 @@ export class Listener implements ConnectionHost {
   #settings: ListenerSettings;
   #onEmpty: (() => void) | null = null;
 
-  /** Listens at once on a bound socket, whose owner this becomes. */
-  constructor(key: string, bound: Socket, settings: ListenerSettings, log: Log) {
+  /** Listens at once on a bound socket or handle, whose owner this becomes. */
+  constructor(key: string, bound: object, settings: ListenerSettings, log: Log) {
     this.key = key;
     this.#log = log;
     this.#settings = settings;
@@ -26,7 +26,8 @@ export class Listener implements ConnectionHost {
     // allowHalfOpen: a client may end its direction and still want its answer.
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(socket));
     this.#server.on('error', (error) => log.error('listener-failed', { key, error: error.message }));
-    this.#server.listen(bound);
+    // Documented for `listen`: anything with an underlying _handle member.
+    this.#server.listen({ _handle: bound });
   }
 
   get settings(): ListenerSettings {

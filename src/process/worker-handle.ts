@@ -1,8 +1,7 @@
 // The supervisor's end of one worker: the process, its questions and answers, and its end.
 // Invariant: every question settles, by an answer or by the end of the process; `left` resolves exactly once, after the
 // kernel says that the process is gone.
-import { type ChildProcess, fork } from 'node:child_process';
-import type { Socket } from 'node:net';
+import { type ChildProcess, fork, type SendHandle } from 'node:child_process';
 import type { LogLevel } from '../base/log.ts';
 import type { PartName } from '../model/snapshot.ts';
 import type { FaultMessage, FromWorker, Notice, ProcessMetrics, Question, Questions, ToWorker } from './protocol.ts';
@@ -20,7 +19,7 @@ export interface WorkerChannel {
   /** Never settles when the worker leaves first: watch `left`. */
   ask<Q extends Question>(question: Q, ask: Questions[Q]['ask']): Promise<Answer<Q>>;
   tell(message: ToWorker): void;
-  lend(key: string, socket: Socket): void;
+  lend(key: string, handle: SendHandle): void;
   kill(): void;
 }
 
@@ -90,9 +89,12 @@ export class WorkerHandle implements WorkerChannel {
     if (this.#child.connected) this.#child.send(message, ignoreSendError);
   }
 
-  lend(key: string, socket: Socket): void {
+  lend(key: string, handle: SendHandle): void {
     const message: ToWorker = { kind: 'listener', key };
-    if (this.#child.connected) this.#child.send(message, socket, { keepOpen: true }, ignoreSendError);
+    // The handle behind the socket, as node:cluster sends it. A net.Socket that arrives in another process begins to read,
+    // which ends it before the commit: it is bound and not connected (ENOTCONN).
+    const { _handle: handle } = socket as unknown as { readonly _handle: Socket };
+    if (this.#child.connected) this.#child.send(message, handle, ignoreSendError);
   }
 
   kill(): void {
