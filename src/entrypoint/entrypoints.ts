@@ -11,7 +11,7 @@ import type { Speak } from './connection.ts';
 import { EntrypointMetrics, type EntrypointStats } from './entrypoint-metrics.ts';
 import { httpEntrypoint } from './http-entrypoint.ts';
 import { type HttpsDeps, httpsEntrypoint } from './https-entrypoint.ts';
-import { type BoundHandle, Listener } from './listener.ts';
+import { Listener } from './listener.ts';
 import { compileSettings, type ListenerSettings } from './listener-settings.ts';
 
 export interface EntrypointsDeps extends HttpsDeps {
@@ -24,8 +24,10 @@ export interface EntrypointsDeps extends HttpsDeps {
   keyOf(entrypoint: Entrypoint): string;
 }
 
-/** A bound socket, or the bare handle of one: what another process receives. */
-export type LentSocket = Socket | { close(): void };
+/** The bare handle of a bound socket, as the IPC channel delivers it. */
+export interface LentSocket {
+  close(): void;
+}
 
 interface PreparedEntrypoints {
   readonly settings: ReadonlyMap<string, ListenerSettings>;
@@ -53,19 +55,16 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
   }
 
   /** Lends a bound socket. It is listened on once a committed snapshot names its key. */
-  offer(key: string, bound: BoundHandle): void {
+  offer(key: string, lent: LentSocket): void {
     this.#offered.get(key)?.close();
-    this.#offered.set(key, bound);
+    this.#offered.set(key, lent);
   }
 
   /** Takes offers back that no commit has named. */
   withdraw(keys: readonly string[]): void {
     for (const key of keys) {
-      const lent = this.#offered.get(key);
+      this.#offered.get(key)?.close();
       this.#offered.delete(key);
-      if (lent === undefined) continue;
-      if ('destroy' in lent) lent.destroy();
-      else lent.close();
     }
   }
 

@@ -2,6 +2,7 @@
 // connections wait in the backlog of the held socket for the next one.
 // Invariant: one held socket per address; a socket is held from before the first worker listens on it until no committed
 // snapshot names it.
+import type { SendHandle } from 'node:child_process';
 import { BoundSocket, Socket } from 'node:net';
 import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
@@ -11,11 +12,16 @@ import { listenerKey } from './listener-key.ts';
 
 export interface HeldListener {
   readonly key: string;
+  /** What travels to workers. */
+  readonly handle: SendHandle;
+}
+
+interface Held extends HeldListener {
   readonly socket: Socket;
 }
 
 export class Listeners {
-  readonly #held = new Map<string, HeldListener>();
+  readonly #held = new Map<string, Held>();
   readonly #inherited: Inherited[];
   readonly #log: Log;
 
@@ -38,9 +44,10 @@ export class Listeners {
         if (entrypoint.protocol === 'udp') continue;
         const key = listenerKey(entrypoint);
         if (this.#held.has(key)) continue;
-        const listener = { key, socket: this.#inherit(entrypoint) ?? bind(entrypoint) };
+        const socket = this.#inherit(entrypoint) ?? bind(entrypoint);
         // Nobody reads or writes a listening socket; an error here would only be about that.
-        listener.socket.on('error', (error) => this.#log.warn('listener-error', { key, error: error.message }));
+        socket.on('error', (error) => this.#log.warn('listener-error', { key, error: error.message }));
+        const listener = { key, socket, handle: handleOf(socket) };
         this.#held.set(key, listener);
         opened.push(listener);
       }
@@ -104,6 +111,14 @@ function boundSocket(entrypoint: Entrypoint, host: string): BoundSocket {
 /** Put together from documented pieces (BoundSocket, Socket({ handle }), send with keepOpen, listen(handle)). */
 function hold(bound: BoundSocket): Socket {
   return new Socket({ handle: bound, readable: false, writable: false });
+}
+
+/**
+ * The handle travels instead of its net.Socket: at the other end a socket would begin to read at once, which a socket that
+ * listens cannot do. node:cluster shares its handles the same way.
+ */
+function handleOf(socket: Socket): SendHandle {
+  return (socket as unknown as { readonly _handle: SendHandle })._handle;
 }
 
 function bindFault(entrypoint: Entrypoint, error: unknown): Fault {

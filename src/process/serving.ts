@@ -237,7 +237,7 @@ export class Serving {
 
   #join(worker: WorkerHandle): Promise<PublicationFault | null> {
     return this.#publisher.join(worker, () => {
-      for (const { key, socket } of this.#options.listeners.held()) worker.lend(key, socket);
+      lendAll(worker, this.#options.listeners.held());
     });
   }
 
@@ -362,7 +362,7 @@ interface Extra {
 }
 
 function lendAll(worker: WorkerChannel, listeners: readonly HeldListener[]): void {
-  for (const { key, socket } of listeners) worker.lend(key, socket);
+  for (const { key, handle } of listeners) worker.lend(key, handle);
 }
 
 const newKey = (bytes: number): string => randomBytes(bytes).toString('base64');

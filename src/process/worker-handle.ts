@@ -91,9 +91,6 @@ export class WorkerHandle implements WorkerChannel {
 
   lend(key: string, handle: SendHandle): void {
     const message: ToWorker = { kind: 'listener', key };
-    // The handle behind the socket, as node:cluster sends it. A net.Socket that arrives in another process begins to read,
-    // which ends it before the commit: it is bound and not connected (ENOTCONN).
-    const { _handle: handle } = socket as unknown as { readonly _handle: Socket };
     if (this.#child.connected) this.#child.send(message, handle, ignoreSendError);
   }
 

@@ -1,17 +1,15 @@
 // A worker: carries the traffic of the snapshot it was given, and nothing else. Takes moves from the supervisor over IPC.
 // Invariant: it accepts no connection before its first commit and outlives its supervisor by no more than a moment.
-import type { Socket } from 'node:net';
 import { systemClock } from '../base/clock.ts';
 import { Deadlines } from '../base/deadlines.ts';
 import { Fault } from '../base/fault.ts';
 import { createLog, type Log } from '../base/log.ts';
 import { Metrics } from '../base/metrics.ts';
-import { Entrypoints } from '../entrypoint/entrypoints.ts';
+import { Entrypoints, type LentSocket } from '../entrypoint/entrypoints.ts';
 import { AccessLog } from '../http/access-log.ts';
-import { type H2Deps, serveHttp2 } from '../http/h2-server.ts';
+import { serveHttp2 } from '../http/h2-server.ts';
 import { HttpHandler } from '../http/handler.ts';
-import type { ClientStream, ConnectionFacts } from '../message/stream.ts';
-import type { Certificate, EntrypointLimits } from '../model/snapshot.ts';
+import type { Certificate } from '../model/snapshot.ts';
 import { TlsTerminator } from '../tls/terminator.ts';
 import { type Prepared, Traffic } from '../traffic/traffic.ts';
 import { Backends } from '../upstream/backends.ts';
@@ -26,9 +24,9 @@ const lastWordsMs = 400;
 /** Becomes a worker of the process at the other end of the IPC channel. */
 export function runWorker(): void {
   let worker: Worker | null = null;
-  process.on('message', (message: ToWorker, socket?: Socket) => {
+  process.on('message', (message: ToWorker, handle?: LentSocket) => {
     if (message.kind === 'start') worker = new Worker(message);
-    else worker?.take(message, socket ?? null);
+    else worker?.take(message, handle ?? null);
   });
   // Without a supervisor nobody decides what to serve, and nobody would ever end this process.
   process.on('disconnect', () => process.exit(0));
@@ -85,7 +83,7 @@ class Worker {
       workers,
       keyOf: listenerKey,
       http: handler,
-      serveHttp2: (socket, facts) => serveHttp2(socket, facts, new H2Options(facts, deadlines, this.#traffic, handler)),
+      serveHttp2: (socket, facts) => serveHttp2(socket, facts, handler),
       terminator,
     });
     // Certificates and plans are in place before a listener accepts.
@@ -94,10 +92,10 @@ class Worker {
     tell({ kind: 'booted' });
   }
 
-  take(message: Exclude<ToWorker, Start>, socket: Socket | null): void {
+  take(message: Exclude<ToWorker, Start>, handle: LentSocket | null): void {
     switch (message.kind) {
       case 'listener':
-        if (socket !== null) this.#entrypoints.offer(message.key, socket);
+        if (handle !== null) this.#entrypoints.offer(message.key, handle);
         break;
       case 'withdraw':
         this.#entrypoints.withdraw(message.keys);
@@ -230,40 +228,6 @@ class Worker {
     this.#log.error('uncaught-exception', { err: error });
     this.#accessLog.close();
     process.exit(1);
-  }
-}
-
-/** What an HTTP/2 engine asks of its surroundings; one object a connection. */
-class H2Options implements H2Deps {
-  readonly deadlines: Deadlines;
-  readonly #facts: ConnectionFacts;
-  readonly #traffic: Traffic<Backends>;
-  readonly #handler: HttpHandler;
-
-  constructor(facts: ConnectionFacts, deadlines: Deadlines, traffic: Traffic<Backends>, handler: HttpHandler) {
-    this.deadlines = deadlines;
-    this.#facts = facts;
-    this.#traffic = traffic;
-    this.#handler = handler;
-  }
-
-  limits(): EntrypointLimits {
-    const { table } = this.#traffic;
-    // The connection may outlive its entrypoint; then the global limits hold.
-    return table.entrypoints.get(this.#facts.entrypoint)?.entrypoint.limits ?? table.part.settings.limits;
-  }
-
-  onRequest(stream: ClientStream): void {
-    this.#handler.handle(stream);
-  }
-
-  onRefused(stream: ClientStream, fault: Fault): void {
-    this.#handler.refused(fault, this.#facts);
-    stream.abort();
-  }
-
-  onClose(): void {
-    // The entrypoint watches the socket.
   }
 }
 
