@@ -1,15 +1,17 @@
 // Problems of a configuration file as a command prints them.
-// Invariant: one line to find the place, one to say what is accepted; nothing is left out.
-import { formatProblem, type Problem } from '../config/problem.ts';
+// Invariant: one line for each, nothing left out; warnings come first and never count.
+import type { Problem } from '../config/problem.ts';
 import { plural, type Terminal } from './terminal.ts';
 
-/** Warnings and problems on stderr, then how many. */
-export function printProblems(
+export async function printProblems(
   file: string,
   problems: readonly Problem[],
   warnings: readonly Problem[],
   terminal: Terminal,
-): void {
+): Promise<void> {
+  if (problems.length + warnings.length === 0) return;
+  // The parser that comes with it takes longer to load than all the rest of a command.
+  const { formatProblem } = await import('../config/problem.ts');
   for (const warning of warnings) terminal.error(`warning: ${formatProblem(warning)}`);
   for (const problem of problems) terminal.error(formatProblem(problem));
   if (problems.length > 0) terminal.error(`${plural(problems.length, 'problem')} in ${file}; nothing was changed.`);

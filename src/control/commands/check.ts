@@ -18,7 +18,7 @@ export function addCheck(program: Command, context: CommandContext): void {
       const problems = loaded.ok ? [] : loaded.problems;
       if (options.json === true) terminal.json({ file, ok: loaded.ok, problems, warnings: loaded.warnings });
       else {
-        printProblems(file, problems, loaded.warnings, terminal);
+        await printProblems(file, problems, loaded.warnings, terminal);
         if (loaded.ok) terminal.line(`${file} is valid.`);
       }
       context.exit(loaded.ok ? 0 : 1);

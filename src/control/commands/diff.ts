@@ -29,14 +29,14 @@ export function addDiff(program: Command, context: CommandContext): void {
       const query = options.with === undefined ? '' : `?file=${encodeURIComponent(resolve(context.cwd, options.with))}`;
       const result = await connect(options, context).get<DiffResult>(`${paths.diff}${query}`);
       if (options.json === true) terminal.json(result);
-      else printDiff(result, context);
+      else await printDiff(result, context);
       context.exit(result.changes === null ? 1 : 0);
     });
   withExamples(withJson(withSocketOptions(command)), 'diff', 'diff --with config.new.toml');
 }
 
-function printDiff(result: DiffResult, { terminal }: CommandContext): void {
-  printProblems(result.file, result.problems, result.warnings, terminal);
+async function printDiff(result: DiffResult, { terminal }: CommandContext): Promise<void> {
+  await printProblems(result.file, result.problems, result.warnings, terminal);
   if (result.changes === null) return;
   const { changes } = result;
   if (changes.empty && result.needsRestart.length === 0) terminal.line('A reload would change nothing.');

@@ -24,14 +24,14 @@ export function addReload(program: Command, context: CommandContext): void {
       const { terminal } = context;
       const result = await connect(options, context).post<ReloadResult>(paths.reload);
       if (options.json === true) terminal.json(result);
-      else printReload(result, context);
+      else await printReload(result, context);
       context.exit(result.outcome === 'refused' ? 1 : 0);
     });
   withExamples(withJson(withSocketOptions(command)), 'reload');
 }
 
-function printReload(result: ReloadResult, { terminal }: CommandContext): void {
-  printProblems(result.file, result.problems, result.warnings, terminal);
+async function printReload(result: ReloadResult, { terminal }: CommandContext): Promise<void> {
+  await printProblems(result.file, result.problems, result.warnings, terminal);
   if (result.fault !== null) terminal.error(commandErrorOf({ error: result.fault }).message);
   if (result.changes !== null && result.outcome === 'applied') {
     for (const line of formatChanges(result.changes, terminal)) terminal.line(line);

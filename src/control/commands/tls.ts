@@ -39,7 +39,7 @@ function addTlsStatus(tls: Command, context: CommandContext): void {
           ? `internal CA: on, root ${status.internalCa.rootFingerprint}. Trust it with: turnpike tls ca`
           : 'internal CA: off ([tls.internal_ca] enabled = true turns it on)',
       );
-      printProblems('the certificate files', [], status.problems, terminal);
+      await printProblems('the certificate files', [], status.problems, terminal);
     });
   withExamples(withJson(withSocketOptions(command)), 'tls status', 'tls status --json');
 }
