@@ -67,18 +67,17 @@ export class AccessLog {
   /** Writes what is left, waiting for it: the process is about to end. */
   close(): void {
     if (this.#closed) return;
-    this.flush();
     this.#closed = true;
+    this.#timer?.cancel();
     // The first batch is in the hands of the thread pool already.
-    for (const batch of this.#backlog.slice(1)) {
-      try {
-        for (let at = 0; at < batch.length; ) at += writeSync(this.#fd, batch, at);
-      } catch {
-        // Nobody reads any more, and there is no other place to say so.
-        break;
-      }
-    }
+    const rest = Buffer.concat([...this.#backlog.slice(1), Buffer.from(this.#text, 'utf8')]);
+    this.#text = '';
     this.#backlog = [];
+    try {
+      for (let at = 0; at < rest.length; ) at += writeSync(this.#fd, rest, at);
+    } catch {
+      // Nobody reads any more, and there is no other place to say so.
+    }
   }
 
   #writeFirst(): void {
