@@ -1,4 +1,5 @@
 // One list of reason codes: the access log, `explain` and the tests use the same words for why a request went as it did.
+// Invariant: every code is documented in docs/faults.md, and nothing in the program says another word for the same thing.
 
 export const reasons = {
   served: 'forwarded to a live backend and answered',
