@@ -28,9 +28,11 @@ export async function readFiles(config: Config, directory: string, findings: Fin
   for (const { path, file, use } of namedFiles(config, directory)) {
     if (findings.failed(path)) continue;
     try {
-      const { size } = await stat(file);
+      const found = await stat(file);
+      // A pipe or a device would be waited for, or never end.
+      if (!found.isFile()) throw new Error(found.isDirectory() ? 'is a directory' : 'is not a file');
       if (use === 'exists') continue;
-      if (size > largestText) throw new Error('is larger than 1 MiB');
+      if (found.size > largestText) throw new Error('is larger than 1 MiB');
       const content = contents.get(file) ?? (await readFile(file, 'utf8'));
       judge(content, use);
       contents.set(file, content);
@@ -60,7 +62,6 @@ function reasonOf(error: unknown): string {
   const { code, message } = error as { code?: string; message: string };
   if (code === 'ENOENT') return 'does not exist';
   if (code === 'EACCES') return 'may not be read';
-  if (code === 'EISDIR') return 'is a directory';
   return code === undefined || code.startsWith('E') ? message : 'cannot be understood';
 }
 

@@ -10,6 +10,7 @@ import type {
   HealthCheck,
   Host,
   Limits,
+  PathRewrite,
   Route,
   RouteAction,
   UpstreamTls,
@@ -114,13 +115,16 @@ function resolveAction(
     const body = respond.body ?? contentOf(surroundings, respond.body_file);
     return { kind: 'respond', status: respond.status, headers, body };
   }
+  return { kind: 'forward', service: own ? id : pattern, rewrite: resolveRewrite(written, own ? null : host) };
+}
+
+/** @param host  where the backends come from, when the path has none: what it puts before every path holds here too */
+function resolveRewrite(written: Written, host: HostWritten | null): PathRewrite | null {
+  if (written.replace_prefix !== null) return { kind: 'replace', to: written.replace_prefix };
+  const before = host?.replace_prefix ?? null;
   const strip = 'strip_prefix' in written && written.strip_prefix;
-  const replace = written.replace_prefix;
-  return {
-    kind: 'forward',
-    service: own ? id : pattern,
-    rewrite: replace !== null ? { kind: 'replace', to: replace } : strip ? { kind: 'strip' } : null,
-  };
+  if (before === null) return strip ? { kind: 'strip' } : null;
+  return { kind: 'replace', to: strip || !('path' in written) ? before : before.replace(/^\/$/, '') + written.path };
 }
 
 // ---- services --------------------------------------------------------------------------------------------------
@@ -138,7 +142,8 @@ function resolveService(
     name,
     origin: originOf(surroundings, path),
     backends: to.map(withoutScheme),
-    backendsOrigin: originOf(surroundings, [...path, 'to']),
+    // The short form has no key of its own for them.
+    backendsOrigin: originOf(surroundings, surroundings.document.has([...path, 'to']) ? [...path, 'to'] : path),
     balance: written.balance,
     balanceKey: written.balance_key ?? '',
     stickyCookie: written.sticky === true ? cookieName(name) : written.sticky === false ? '' : written.sticky,

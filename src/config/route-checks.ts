@@ -55,9 +55,8 @@ function checkAction(
   }
   if (first !== undefined) return first === 'to';
   const inherited = host === null ? undefined : actions.find((action) => host[action] !== null);
-  if (host === null && ('routes' in route ? route.routes.length > 0 || document.has([...path, 'routes']) : false)) {
-    return true;
-  }
+  // A host may leave the answers to its paths.
+  if ('routes' in route && (route.routes.length > 0 || findings.failed([...path, 'routes']))) return false;
   if (inherited === undefined && !(host !== null && findings.failed(path.slice(0, 2)))) {
     findings.error(path, 'has no answer', 'one of to, redirect, respond', 'key');
   }

@@ -349,7 +349,7 @@ const hsts: Form<Value<typeof hstsTable>> = either('a duration like "365d", or a
 const hostKeys = {
   ...actionKeys,
   aliases: defaulted(
-    list('a list of hosts', hostPattern, { least: 1, identity: (pattern) => pattern }),
+    list('a list of hosts', hostPattern, { identity: (pattern) => pattern }),
     'More hosts that are served just like this one, by the same service.',
     '[]',
     [],
