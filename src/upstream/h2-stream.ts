@@ -111,9 +111,7 @@ export class H2BackendStream implements BackendStream {
       return;
     }
     if (!this.#answering) this.#session.suspect();
-    this.#stream.close(constants.NGHTTP2_CANCEL);
-    // What is still buffered would keep the stream from closing.
-    this.#stream.resume();
+    cancel(this.#stream);
   }
 
   pauseResponse(): void {
@@ -211,7 +209,8 @@ export class H2BackendStream implements BackendStream {
 
   readonly #onWantTrailers = (): void => {
     const stream = this.#stream;
-    if (stream === null || stream.destroyed) return;
+    // A stream that is being reset is asked as well.
+    if (stream === null || stream.destroyed || stream.closed) return;
     try {
       stream.sendTrailers(this.#requestTrailers === null ? {} : trailerObject(this.#requestTrailers));
     } catch {
@@ -257,16 +256,15 @@ export class H2BackendStream implements BackendStream {
   #complete(receiver: BackendReceiver, stream: ClientHttp2Stream): void {
     this.#receiver = null;
     // An answer that came before the request was sent completely: the rest is not wanted (RFC 9113 §8.1).
-    if (!this.#requestEnded) stream.close(constants.NGHTTP2_CANCEL);
-    stream.resume();
+    if (!this.#requestEnded) cancel(stream);
+    else stream.resume();
     receiver.responseEnd(this.#trailers);
   }
 
   #fail(code: 'upstream-bad-response' | 'upstream-cut' | 'internal', detail: string): void {
     const receiver = this.#receiver;
     this.#receiver = null;
-    this.#stream?.close(constants.NGHTTP2_CANCEL);
-    this.#stream?.resume();
+    if (this.#stream !== null) cancel(this.#stream);
     const fault = new Fault(code, `${this.address}: ${detail}`);
     if (fault.side === 'upstream') this.#ledger.failed(fault);
     receiver?.responseFailed(fault);
@@ -298,6 +296,21 @@ function observeEnd(stream: ClientHttp2Stream, owner: H2BackendStream): void {
     if (chunk === null && !stream.closed) owner.endStreamSeen();
     return Duplex.prototype.push.call(stream, chunk, encoding);
   };
+}
+
+/**
+ * Resets a stream, a turn later. From within a callback for a frame, Node 26 queues RST_STREAM(CANCEL) behind the data and
+ * trailers of the stream; when that callback was for END_STREAM the stream is destroyed in between, and the trailers that
+ * are then asked for end the whole process (`Assertion failed: !this->is_destroyed()` in Http2Stream::OnTrailers).
+ */
+function cancel(stream: ClientHttp2Stream): void {
+  // What is still buffered would keep the stream from closing.
+  stream.resume();
+  setImmediate(closeNow, stream);
+}
+
+function closeNow(stream: ClientHttp2Stream): void {
+  if (!stream.destroyed) stream.close(constants.NGHTTP2_CANCEL);
 }
 
 /** `application/grpc`, `application/grpc+proto`; not grpc-web, which carries its trailers in the body. */

@@ -32,7 +32,7 @@ export interface Dial {
 export interface PoolOptions {
   readonly address: string;
   readonly limits: BackendLimits;
-  /** Exchanges that one new connection is expected to take. */
+  /** Exchanges that one new connection is expected to take, until the first one tells. */
   readonly exchangesPerConnection: number;
   readonly deadlines: Deadlines;
   /** Begins a connection. Must not report before it returns. */
@@ -55,11 +55,14 @@ export class Pool implements DeadlineHolder {
   readonly #connections = new Set<PooledConnection>();
   readonly #dials = new Set<Dial>();
   readonly #waiting = new Set<Waiting>();
+  /** Exchanges that the latest connection could take. */
+  #roomOfOne: number;
   #retired = false;
   #closed = false;
 
   constructor(options: PoolOptions) {
     this.#options = options;
+    this.#roomOfOne = options.exchangesPerConnection;
     this.#limits = options.limits;
     options.deadlines.add(this);
   }
@@ -128,8 +131,10 @@ export class Pool implements DeadlineHolder {
     }
     this.#connections.add(connection);
     this.#options.onCount(1);
+    this.#roomOfOne = Math.max(1, connection.room);
     this.#serve(connection, true);
     this.#settle(connection);
+    this.#grow();
   }
 
   /** Fails as many asks as the connection would have served, the oldest first: they have waited for it the longest. */
@@ -137,7 +142,7 @@ export class Pool implements DeadlineHolder {
     this.#dials.delete(dial);
     this.#options.onDialFailed(fault);
     // A copy: who is failed may ask again at once, and then deserves a connection of its own.
-    const oldest = [...this.#waiting].slice(0, this.#options.exchangesPerConnection);
+    const oldest = [...this.#waiting].slice(0, this.#roomOfOne);
     for (const waiting of oldest) if (this.#waiting.has(waiting)) this.#fail(waiting, fault);
     this.#grow();
   }
@@ -270,10 +275,9 @@ export class Pool implements DeadlineHolder {
   /** Begins the connections that the waiting asks need, as far as the limit allows. */
   #grow(): void {
     if (this.#closed) return;
-    const { exchangesPerConnection } = this.#options;
     const { backendConnections, backendConnectTimeoutMs } = this.#limits;
     while (
-      this.#dials.size * exchangesPerConnection < this.#waiting.size &&
+      this.#dials.size * this.#roomOfOne < this.#waiting.size &&
       this.#dials.size + this.#connections.size < backendConnections
     ) {
       this.#dials.add(this.#options.dial(this, backendConnectTimeoutMs));
