@@ -16,7 +16,7 @@ import { type ConnectionPlan, connectionPlan } from './connection-plan.ts';
 import { Exchange } from './exchange.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { reasonOf } from './fault-text.ts';
-import { HttpMetrics } from './http-metrics.ts';
+import { HttpMetrics, isFailure } from './http-metrics.ts';
 import { PlanKeeper, type Plans, type RoutePlan } from './plans.ts';
 import { RequestIds } from './request-id.ts';
 
@@ -115,6 +115,7 @@ export class HttpHandler {
   #account(record: ExchangeRecord, connection: ConnectionPlan, plan: RoutePlan | null, now: number): void {
     const cells = plan === null ? this.#keeper.other : plan.metrics;
     cells.count(record.method, record.status, now - record.started, record.bytesIn, record.bytesOut);
+    if (isFailure(record.reason)) cells.failures.value++;
     this.#metrics.reason(record.reason);
     this.#accessLog.record(record, connection, now);
   }

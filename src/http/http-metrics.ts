@@ -8,6 +8,21 @@ const methods = ['other', 'GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTI
 const classes = ['other', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 const durationBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
+/** The client did not get what it asked for, through no doing of its own: what a switch must not cause. */
+const failures: ReadonlySet<Reason> = new Set([
+  'upstream-failed',
+  'upstream-timeout',
+  'no-live-backend',
+  'over-capacity',
+  'hold-timeout',
+  'hold-full',
+  'internal',
+]);
+
+export function isFailure(reason: Reason): boolean {
+  return reason !== 'served' && failures.has(reason);
+}
+
 /** The label of requests that matched no route: unknown hosts, malformed heads. */
 export const otherRoute = 'other';
 
@@ -19,6 +34,7 @@ export class HttpMetrics {
   readonly #received: Family;
   readonly #sent: Family;
   readonly #retries: Family;
+  readonly #failures: Family;
   readonly #reasons: Family;
   readonly #reasonCells = new Map<Reason, Cell>();
 
@@ -38,6 +54,9 @@ export class HttpMetrics {
     this.#received = metrics.counter('http_received_bytes_total', 'Content received from clients', ['route']);
     this.#sent = metrics.counter('http_sent_bytes_total', 'Content sent to clients', ['route']);
     this.#retries = metrics.counter('http_retries_total', 'Requests tried on a second backend', ['route']);
+    this.#failures = metrics.counter('http_failures_total', 'Requests that failed through no doing of the client', [
+      'route',
+    ]);
     this.#reasons = metrics.counter('http_reasons_total', 'Why requests went as they did', ['reason']);
     this.inFlight = metrics.gauge('http_requests_in_flight', 'HTTP requests being worked on').cell();
   }
@@ -49,6 +68,7 @@ export class HttpMetrics {
       this.#received.cell(id),
       this.#sent.cell(id),
       this.#retries.cell(id),
+      this.#failures.cell(id),
     );
   }
 
@@ -69,6 +89,7 @@ export class HttpMetrics {
 
 export class RouteMetrics {
   readonly retries: Cell;
+  readonly failures: Cell;
   readonly #cellOf: (method: string, status: string) => Cell;
   readonly #duration: HistogramCell;
   readonly #received: Cell;
@@ -82,12 +103,14 @@ export class RouteMetrics {
     received: Cell,
     sent: Cell,
     retries: Cell,
+    failures: Cell,
   ) {
     this.#cellOf = cellOf;
     this.#duration = duration;
     this.#received = received;
     this.#sent = sent;
     this.retries = retries;
+    this.failures = failures;
   }
 
   count(method: string, status: number, durationMs: number, received: number, sent: number): void {

@@ -113,8 +113,9 @@ function describeAction({ action }: Route): string {
 
 /** @param requests  the series of `turnpike_http_requests_total` */
 export function routeTraffic(routing: RoutingPart, requests: readonly Series[]): readonly RouteTraffic[] {
-  const ids = [...routing.hosts.flatMap((host) => host.routes.map((route) => route.id)), 'other'];
-  return ids.map((route) => {
+  // Aliases share the routes of their host.
+  const ids = new Set([...routing.hosts.flatMap((host) => host.routes.map((route) => route.id)), 'other']);
+  return [...ids].map((route) => {
     const classes: Record<string, number> = {};
     let total = 0;
     for (const { labels, value } of requests) {
