@@ -59,7 +59,7 @@ export function createProgram(context: CommandContext, streams: TerminalStreams)
 /** @param argv  what follows the program's name */
 export async function runCommandLine(
   argv: readonly string[],
-  streams: TerminalStreams = { out: process.stdout, err: process.stderr, env: process.env },
+  streams: TerminalStreams = processStreams(),
   surroundings: Surroundings = { cwd: process.cwd(), systemConfigFile },
 ): Promise<number> {
   let exitCode = 0;
@@ -84,6 +84,14 @@ export async function runCommandLine(
     return 1;
   }
   return exitCode;
+}
+
+function processStreams(): TerminalStreams {
+  // `turnpike routes list | head`: who has read enough closes the pipe, which is no failure of ours.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+  return { out: process.stdout, err: process.stderr, env: process.env };
 }
 
 function* withSubcommands(command: Command): IterableIterator<Command> {

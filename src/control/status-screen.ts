@@ -2,7 +2,7 @@
 // Invariant: what needs attention (a refused reload, a down backend, a certificate near its end) comes before the tables.
 import { formatDuration } from '../base/units.ts';
 import type { CertificateStatus, ServiceStatus, Status, SwitchStatus } from '../process/operations.ts';
-import { formatAge, formatTableWithHeading, plural, type Terminal } from './terminal.ts';
+import { formatAge, formatOrigin, formatTableWithHeading, plural, type Terminal } from './terminal.ts';
 
 const dayMs = 86_400_000;
 
@@ -14,7 +14,7 @@ export function formatStatus(status: Status, now: number, terminal: Terminal): s
   ];
   const attention = attentionLines(status, now);
   if (attention.length > 0) lines.push('', ...attention.map((line) => terminal.style('yellow', `! ${line}`)));
-  lines.push('', ...entrypointTable(status, terminal), '', ...serviceTable(status.services, terminal));
+  lines.push('', ...entrypointTable(status, terminal), '', ...serviceTable(status.services, now, terminal));
   if (status.certificates.length > 0) lines.push('', ...certificateTable(status.certificates, now, terminal));
   if (status.switchovers.length > 0) lines.push('', ...switchTable(status.switchovers, now, terminal));
   return lines;
@@ -72,7 +72,7 @@ function entrypointTable(status: Status, terminal: Terminal): string[] {
   );
 }
 
-function serviceTable(services: readonly ServiceStatus[], terminal: Terminal): string[] {
+function serviceTable(services: readonly ServiceStatus[], now: number, terminal: Terminal): string[] {
   return formatTableWithHeading(
     terminal,
     ['SERVICE', 'STATE', 'GENERATION', 'BACKENDS', 'ACTIVE', 'WAITING', 'DRAINING', 'FROM'],
@@ -84,9 +84,14 @@ function serviceTable(services: readonly ServiceStatus[], terminal: Terminal): s
       String(each.active),
       String(each.waiting),
       each.draining.map((old) => `${old.active} on ${old.generation}`).join(', ') || '-',
-      each.override === null ? each.origin : `${each.origin} (file: ${each.override.declared.join(', ')})`,
+      fromCell(each, now),
     ]),
   );
+}
+
+function fromCell({ origin, override }: ServiceStatus, now: number): string {
+  if (override === null) return formatOrigin(origin);
+  return `service switch ${formatAge(now - override.since)}; the file says ${override.declared.join(', ')}`;
 }
 
 function backendCell(backend: { address: string; state: string }, terminal: Terminal): string {
@@ -106,7 +111,7 @@ export function certificateTable(
       each.source,
       `${new Date(each.notAfter).toISOString().slice(0, 10)} (${Math.floor((each.notAfter - now) / dayMs)} days)`,
       each.isDefault ? 'yes' : '-',
-      each.origin,
+      formatOrigin(each.origin),
     ]),
   );
 }

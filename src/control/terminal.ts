@@ -93,6 +93,11 @@ export function formatAge(ms: number): string {
   return `${Math.floor(ms / 86_400_000)} days ago`;
 }
 
+/** The place of an origin without its key path: 'config.toml:12 external_routes."app.test"' → "config.toml:12". */
+export function formatOrigin(origin: string): string {
+  return /^(\S+:\d+) /.exec(origin)?.[1] ?? origin;
+}
+
 export function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }

@@ -11,7 +11,7 @@ import {
   withJson,
   withSocketOptions,
 } from '../command.ts';
-import { formatTableWithHeading } from '../terminal.ts';
+import { formatOrigin, formatTableWithHeading } from '../terminal.ts';
 
 export function addRoutes(program: Command, context: CommandContext): void {
   const routes = program.command('routes').description('What matches what.');
@@ -32,7 +32,7 @@ export function addRoutes(program: Command, context: CommandContext): void {
         row.tls,
         row.entrypoints.join(', '),
         row.service === null ? row.action : row.backends.join(', '),
-        row.origin,
+        formatOrigin(row.origin),
       ]);
       const heading = ['HOST', 'PATH', 'TLS', 'ENTRYPOINTS', 'GOES TO', 'FROM'];
       for (const line of formatTableWithHeading(terminal, heading, table)) terminal.line(line);

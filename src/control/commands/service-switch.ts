@@ -122,13 +122,16 @@ export function formatProgress(progress: SwitchProgress): string {
 }
 
 export function formatReport(report: SwitchReport, terminal: Terminal): string[] {
+  if (report.from.generation === report.to.generation) {
+    return [`${report.service} is on ${report.to.addresses.join(', ')} already: nothing to switch.`];
+  }
   const verdict = report.clean
     ? terminal.style('green', 'nothing was lost')
     : terminal.style('red', `${plural(report.forcedCloses, 'forced close')}, ${plural(report.errors, 'error')}`);
   return [
     `${report.service}: ${report.from.addresses.join(', ')} → ${report.to.addresses.join(', ')}, ${verdict}`,
     `  requests          ${report.requestsOld} on generation ${report.from.generation} (old), ${report.requestsNew} on generation ${report.to.generation} (new)`,
-    `  at the switch     ${report.inFlightAtFlip} in flight, ${report.held} held for at most ${formatMs(report.holdMs)}`,
+    `  at the switch     ${report.inFlightAtFlip} in flight, ${report.held === 0 ? 'none held' : `${report.held} held for at most ${formatMs(report.holdMs)}`}`,
     `  drained           longest ${formatMs(report.longestDrainedMs)}, ${plural(report.forcedCloses, 'forced close')}`,
     `  retries, errors   ${report.retries}, ${report.errors}`,
     `  took              ${formatMs(report.durationMs)}, revision ${report.revision}`,

@@ -48,8 +48,10 @@ function walk(asked: Asked, facts: ExplainFacts, table: RoutingTable, trace: Tra
   if (misdirected !== null) return misdirected;
   const entry = matchHost(asked, entrypoint, table, trace);
   if (isOutcome(entry)) return entry;
-  const turned = tls === null ? explainPlaintext(asked, entrypoint, entry, table, facts, trace) : null;
-  if (turned !== null) return turned;
+  if (tls === null) {
+    const turned = explainPlaintext(asked, entrypoint, entry, table, facts, trace);
+    if (turned !== null) return turned;
+  } else trace.pass('TLS policy', `tls = "${entry.host.tls}": served on this connection`, entry.host.origin);
   const route = matchRoute(asked, entry, trace);
   if (isOutcome(route)) return route;
   return act(asked, route, table, facts, trace);
