@@ -171,7 +171,7 @@ class Run {
   readonly #flips: Flip[] = [];
   #state;
   #timer: Timer | null = null;
-  #heldAt = 0;
+  #heldAt: number | null = null;
   #settle: (published: Published) => void = () => {};
   #fail: (fault: Fault) => void = () => {};
 
@@ -290,7 +290,7 @@ class Run {
     }
     this.#proposal.acknowledged?.();
     this.#deps.observer?.before('acknowledge', this.#named(this.#state.workers));
-    const holdMs = this.#moving.length === 0 ? 0 : this.#deps.clock.monotonic() - this.#heldAt;
+    const holdMs = this.#heldAt === null ? 0 : this.#deps.clock.monotonic() - this.#heldAt;
     this.#settle({ revision: this.#to.revision, changed: true, flips: this.#flips, holdMs });
   }
 
