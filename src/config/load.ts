@@ -42,7 +42,7 @@ export async function readConfig(text: string, path: string): Promise<Loaded> {
   if (config !== undefined) {
     checkConfig(config, findings);
     const contents = await readFiles(config, dirname(file), findings);
-    if (findings.problems.length === 0) {
+    if (findings.sound) {
       const declaration = resolveConfig(config, document, file, contents, process.stderr.isTTY === true);
       return { ok: true, declaration, warnings: findings.warnings };
     }

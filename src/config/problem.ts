@@ -25,7 +25,9 @@ export function formatProblem(problem: Problem): string {
 /** Collects everything that is found in one document. Errors make it unusable, warnings never do. */
 export class Findings {
   readonly document: Document;
-  readonly #errors: { readonly path: Path; readonly problem: Problem }[] = [];
+  readonly #errors: Problem[] = [];
+  /** The paths of all errors and of everything around them. */
+  readonly #failed = new Set<string>();
   readonly #warnings: Problem[] = [];
 
   constructor(document: Document) {
@@ -34,7 +36,8 @@ export class Findings {
 
   /** @param part  what the position points at: the value, or the name of the key */
   error(path: Path, message: string, accepted: string, part: 'key' | 'value' = 'value'): void {
-    this.#errors.push({ path, problem: this.#problem(path, message, accepted, part) });
+    this.#errors.push(this.#problem(path, message, accepted, part));
+    for (let length = 0; length <= path.length; length++) this.#failed.add(JSON.stringify(path.slice(0, length)));
   }
 
   warn(path: Path, message: string, accepted: string, part: 'key' | 'value' = 'value'): void {
@@ -43,12 +46,16 @@ export class Findings {
 
   /** True when an error was found at this path or below: what follows from it needs no second complaint. */
   failed(path: Path): boolean {
-    return this.#errors.some((error) => path.every((step, i) => error.path[i] === step));
+    return this.#failed.size > 0 && this.#failed.has(JSON.stringify(path));
+  }
+
+  get sound(): boolean {
+    return this.#errors.length === 0;
   }
 
   /** In the order of the file. */
   get problems(): readonly Problem[] {
-    return this.#errors.map((error) => error.problem).sort(byPlace);
+    return [...this.#errors].sort(byPlace);
   }
 
   get warnings(): readonly Problem[] {

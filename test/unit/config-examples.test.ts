@@ -9,7 +9,7 @@ import { limitKeys } from '../../src/config/limit-keys.ts';
 import { formatProblem, loadConfig, readConfig } from '../../src/config/load.ts';
 import { Findings } from '../../src/config/problem.ts';
 import { schema } from '../../src/config/schema.ts';
-import { type Node, parseDocument } from '../../src/config/syntax.ts';
+import { parseDocument } from '../../src/config/syntax.ts';
 import { exampleNames, exampleText, placeExample } from '../support/examples.ts';
 import { limits as testLimits } from '../support/routing.ts';
 
@@ -32,27 +32,6 @@ function tablesOf(form: Form<unknown>, path = ''): (readonly [string, Keys])[] {
   return [...own, ...members, ...below];
 }
 
-function namesOf(keys: Keys): string[] {
-  return Object.keys(keys).filter((name) => keys[name]!.kind === 'key');
-}
-
-/** Which keys of which schema table a document uses. */
-function usedKeys(form: Form<unknown>, node: Node, used: Map<Keys, Set<string>>): void {
-  if (node.kind === 'array') {
-    for (const item of node.items) usedKeys(form.members ?? form, item, used);
-  } else if (node.kind === 'table' && form.keys !== null) {
-    const names = used.get(form.keys) ?? new Set();
-    used.set(form.keys, names);
-    for (const [name, member] of node.entries) {
-      names.add(name);
-      const key = form.keys[name];
-      if (key?.kind === 'key') usedKeys(key.form, member, used);
-    }
-  } else if (node.kind === 'table' && form.members !== null) {
-    for (const member of node.entries.values()) usedKeys(form.members, member, used);
-  }
-}
-
 function readValue(toml: string, key: Key<unknown>): unknown {
   const parsed = parseDocument(`value = ${toml}`, 'test');
   if (!parsed.ok) throw new Error(`${toml}: ${parsed.fault.message}`);
@@ -67,28 +46,6 @@ describe('config.example.toml', () => {
     const result = await loadConfig(exampleFile);
     expect(result.ok ? [] : result.problems.map(formatProblem)).toEqual([]);
     expect(result.warnings.map(formatProblem)).toEqual([]);
-  });
-
-  test('names exactly the keys of the schema', () => {
-    const parsed = parseDocument(wholeExample, 'config.example.toml');
-    expect(parsed.ok ? null : parsed.fault).toBeNull();
-    if (!parsed.ok) return;
-    const used = new Map<Keys, Set<string>>();
-    usedKeys(schema, parsed.document.root, used);
-    const tables = tablesOf(schema);
-    const host = tables.find(([path]) => path === '.external_routes.*')![1];
-    const missing = tables.flatMap(([path, keys]) =>
-      namesOf(keys)
-        // A path shares the keys of its host: it is enough to show them once.
-        .filter((name) => !used.get(keys)?.has(name) && !(host[name] === keys[name] && used.get(host)?.has(name)))
-        // And the other way round.
-        .filter(
-          (name) => !(keys === host && [...used].some(([each, names]) => each[name] === host[name] && names.has(name))),
-        )
-        .map((name) => `${path}.${name}`),
-    );
-    const unknown = [...used].flatMap(([keys, names]) => [...names].filter((name) => keys[name]?.kind !== 'key'));
-    expect({ missing, unknown }).toEqual({ missing: [], unknown: [] });
   });
 
   test('shows the defaults of the limits', () => {
