@@ -1,6 +1,6 @@
 // What must survive a kill at any instant, in `state.db`: the revision, what each service serves, the shared keys.
 // Invariant: one writer per state directory; a write is one transaction on disk before it returns, or nothing.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Fault } from '../base/fault.ts';
@@ -34,7 +34,10 @@ export class StateStore {
     }
     let database: DatabaseSync | null = null;
     try {
-      database = new DatabaseSync(join(directory, 'state.db'));
+      const path = join(directory, 'state.db');
+      // It holds keys: for its owner only, also in a directory that was there before. The journal takes the mode over.
+      closeSync(openSync(path, 'a', 0o600));
+      database = new DatabaseSync(path);
       // The lock of the journal doubles as the lock against a second supervisor: the kernel drops it with the process.
       database.exec(`
         PRAGMA locking_mode = EXCLUSIVE;
