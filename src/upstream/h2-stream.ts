@@ -6,7 +6,7 @@ import { Duplex } from 'node:stream';
 import { Fault } from '../base/fault.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
-import { type RequestHead, type ResponseHead, unknownLength } from '../message/head.ts';
+import type { RequestHead, ResponseHead } from '../message/head.ts';
 import type { BackendReceiver, BackendStream } from '../message/stream.ts';
 import { fieldsOf, responseHeadOf, trailerObject } from './h2-fields.ts';
 import type { H2Session } from './h2-session.ts';
@@ -57,11 +57,12 @@ export class H2BackendStream implements BackendStream {
     }
     if (upgrade) this.#upgradeKey = head.fields.get(FieldId.SecWebSocketKey) ?? '';
     this.#requestEnded = last && !upgrade;
-    // HTTP/1.1 has trailers behind chunked bodies only.
-    const trailersPossible = !last && !upgrade && (head.version >= 20 || head.bodyLength === unknownLength);
+    // Also for bodies that cannot have trailers: without it, resetting a stream puts END_STREAM in front of the reset, and
+    // half an upload would look like a whole one.
+    const waitForTrailers = !last && !upgrade;
     let stream: ClientHttp2Stream | null;
     try {
-      stream = this.#session.request(head, this.#requestEnded, trailersPossible);
+      stream = this.#session.request(head, this.#requestEnded, waitForTrailers);
     } catch (error) {
       // The lines came through a strict parser, so this is a connection that ran out of stream numbers, or a bug.
       this.#session.retire();
@@ -81,7 +82,7 @@ export class H2BackendStream implements BackendStream {
     stream.on('close', this.#onClose);
     if (!this.#requestEnded) {
       stream.on('drain', this.#onDrain);
-      if (trailersPossible) stream.on('wantTrailers', this.#onWantTrailers);
+      if (waitForTrailers) stream.on('wantTrailers', this.#onWantTrailers);
     }
   }
 

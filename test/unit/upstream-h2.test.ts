@@ -394,6 +394,23 @@ describe('a request over HTTP/2', () => {
     await until('the slots to be free', () => backends.stats()[0]!.inflight === 0);
   });
 
+  it.each([
+    ['of known length', 100],
+    ['of unknown length', unknownLength],
+  ])('with a body %s that breaks off is reset, and never looks like a whole one', async (_name, bodyLength) => {
+    const target = await backend(() => {});
+    const heard = new Heard((stream) => {
+      stream.sendHead(post({ bodyLength, version: 11 }), false);
+      stream.sendData(Buffer.from('part'));
+    });
+    backendsOf(target).open(ask(), heard);
+    await until('the part', () => target.connections[0]?.bodyOf(1) === 'part');
+    heard.stream!.abort();
+    const connection = target.connections[0]!;
+    await until('the reset', () => connection.resetOf(1) !== null);
+    expect([connection.resetOf(1), connection.endedBy(1)]).toEqual([NGHTTP2_CANCEL, false]);
+  });
+
   it('is answered early: the answer is complete at once and the rest of the upload is cancelled', async () => {
     const target = await backend((id, c) =>
       c.write(headersFrame(id, false, [':status', '413']), dataFrame(id, true, 'no')),
