@@ -20,16 +20,36 @@ import { addressesOf, type StoredService } from './service-state.ts';
 /** What is known of a backend beside the snapshot. */
 export type IsEjected = (service: string, address: string) => boolean;
 
-export function entrypointStatus(entrypoint: Entrypoint, stats: readonly WorkerStats[]): EntrypointStatus {
-  const mine = stats.flatMap((worker) => worker.entrypoints.filter((each) => each.name === entrypoint.name));
+/** Counters of connections by entrypoint, over every worker that there ever was. */
+export interface ConnectionCounters {
+  /** The series of `turnpike_entrypoint_accepted_total` and `turnpike_entrypoint_refused_total`. */
+  readonly accepted: readonly Series[];
+  readonly refused: readonly Series[];
+}
+
+export function entrypointStatus(
+  entrypoint: Entrypoint,
+  stats: readonly WorkerStats[],
+  counters: ConnectionCounters,
+): EntrypointStatus {
+  const total = (series: readonly Series[]): number =>
+    sum(
+      series.filter(({ labels }) => labels['entrypoint'] === entrypoint.name),
+      ({ value }) => value,
+    );
   return {
     name: entrypoint.name,
     address: formatBind(entrypoint.host, entrypoint.port),
     protocol: entrypoint.protocol,
-    connections: sum(mine, (each) => each.connections),
-    accepted: sum(mine, (each) => each.accepted),
-    refused: sum(mine, (each) => each.refused),
+    connections: openConnections(entrypoint, stats),
+    accepted: total(counters.accepted),
+    refused: total(counters.refused),
   };
+}
+
+export function openConnections(entrypoint: Entrypoint, stats: readonly WorkerStats[]): number {
+  const mine = stats.flatMap((worker) => worker.entrypoints.filter((each) => each.name === entrypoint.name));
+  return sum(mine, (each) => each.connections);
 }
 
 export function serviceStatus(

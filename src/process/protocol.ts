@@ -70,8 +70,6 @@ export interface EntrypointStats {
   readonly name: string;
   /** Open now. */
   readonly connections: number;
-  readonly accepted: number;
-  readonly refused: number;
 }
 
 export type ToWorker =

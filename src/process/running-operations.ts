@@ -7,8 +7,10 @@ import { loadConfig, type Problem } from '../config/load.ts';
 import { formatBind, routingChanges } from '../model/changes.ts';
 import type { RoutingPart, Service } from '../model/snapshot.ts';
 import {
+  type ConnectionCounters,
   certificateRows,
   entrypointStatus,
+  openConnections,
   overrideOf,
   routeRows,
   routeTraffic,
@@ -31,7 +33,7 @@ import type {
   TlsStatus,
   TrafficStatus,
 } from './operations.ts';
-import type { WorkerStats } from './protocol.ts';
+import type { ProcessMetrics, WorkerStats } from './protocol.ts';
 import type { ServiceRunState } from './service-state.ts';
 import type { Serving } from './serving.ts';
 import type { Switches } from './switches.ts';
@@ -85,7 +87,8 @@ export class RunningOperations implements Operations {
 
   async status(): Promise<Status> {
     const { configFile, stateDir, startedAt, lastReload, warnings } = this.#household;
-    const stats = await this.#stats();
+    const [stats, metrics] = await Promise.all([this.#stats(), this.#serving.workerMetrics()]);
+    const counters = this.#counters(metrics);
     const { snapshot } = this.#serving;
     const { routing, certificates } = snapshot.parts;
     return {
@@ -104,7 +107,7 @@ export class RunningOperations implements Operations {
         restarts: this.#serving.restartsOf(worker),
       })),
       lastReload,
-      entrypoints: routing.entrypoints.map((entrypoint) => entrypointStatus(entrypoint, stats)),
+      entrypoints: routing.entrypoints.map((entrypoint) => entrypointStatus(entrypoint, stats, counters)),
       services: routing.services.map((service) =>
         serviceStatus(service, snapshot, stats, this.#serving.stored(service.name), this.#isEjected),
       ),
@@ -122,11 +125,12 @@ export class RunningOperations implements Operations {
 
   async traffic(): Promise<TrafficStatus> {
     const [stats, metrics] = await Promise.all([this.#stats(), this.#serving.workerMetrics()]);
+    const counters = this.#counters(metrics);
     const { snapshot } = this.#serving;
     const { routing } = snapshot.parts;
     return {
       at: Date.now(),
-      entrypoints: routing.entrypoints.map((entrypoint) => entrypointStatus(entrypoint, stats)),
+      entrypoints: routing.entrypoints.map((entrypoint) => entrypointStatus(entrypoint, stats, counters)),
       routes: routeTraffic(routing, this.#serving.metrics.sum(metrics, 'turnpike_http_requests_total')),
       services: routing.services.map((service) => serviceTraffic(service, snapshot, stats, this.#isEjected)),
     };
@@ -205,6 +209,13 @@ export class RunningOperations implements Operations {
     return services.map(({ name }) => overrideOf(this.#serving.stored(name))).filter((each) => each !== null);
   }
 
+  #counters(metrics: readonly ProcessMetrics[]): ConnectionCounters {
+    return {
+      accepted: this.#serving.metrics.sum(metrics, 'turnpike_entrypoint_accepted_total'),
+      refused: this.#serving.metrics.sum(metrics, 'turnpike_entrypoint_refused_total'),
+    };
+  }
+
   async #stats(): Promise<readonly WorkerStats[]> {
     return (await this.#serving.stats()).map(([, stats]) => stats);
   }
@@ -214,7 +225,7 @@ export class RunningOperations implements Operations {
     const stats = await this.#stats();
     const closes: { entrypoint: string; connections: number; why: string }[] = [];
     for (const entrypoint of from.entrypoints) {
-      const { connections } = entrypointStatus(entrypoint, stats);
+      const connections = openConnections(entrypoint, stats);
       const next = to.entrypoints.find((each) => each.name === entrypoint.name);
       const bind = formatBind(entrypoint.host, entrypoint.port);
       if (next === undefined) closes.push({ entrypoint: entrypoint.name, connections, why: `${bind} is removed` });
