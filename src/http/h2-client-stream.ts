@@ -11,7 +11,8 @@ import type { ClientStream, ConnectionFacts, RequestReceiver } from '../message/
 import { isConnectionField } from './hop-by-hop.ts';
 
 const owner = Symbol('owner');
-type OwnedStream = ServerHttp2Stream & { [owner]?: H2ClientStream };
+const trailerLines = Symbol('trailerLines');
+type OwnedStream = ServerHttp2Stream & { [owner]?: H2ClientStream; [trailerLines]?: readonly string[] };
 
 /** Destroying with an error resets the stream; `close` would put END_STREAM in front of the reset. */
 const cut = new Error('answer cut short');
@@ -41,7 +42,6 @@ export class H2ClientStream implements ClientStream {
   #left: number = unknownLength;
   #reading = false;
   #requestEnded: boolean;
-  #requestTrailers: Fields | null = null;
   #discarding = false;
   /** No event must be delivered any more. */
   #over = false;
@@ -57,7 +57,6 @@ export class H2ClientStream implements ClientStream {
     stream.on('error', ignore);
     stream.on('close', onClose);
     stream.on('drain', onDrain);
-    if (!this.#requestEnded) stream.on('trailers', onTrailers);
   }
 
   // ---- ClientStream ----------------------------------------------------------------------------------------------
@@ -179,13 +178,7 @@ export class H2ClientStream implements ClientStream {
     // RST_STREAM ends the readable side as well: such a body is not whole. `close` follows.
     if (this.#over || this.#requestEnded || this.#stream.aborted || this.#stream.closed) return;
     this.#requestEnded = true;
-    if (!this.#discarding) this.receiver.requestEnd(this.#requestTrailers);
-  }
-
-  trailers(raw: readonly string[]): void {
-    const fields = new Fields();
-    for (let i = 0; i < raw.length; i += 2) fields.add(raw[i]!, raw[i + 1]!);
-    this.#requestTrailers = fields;
+    if (!this.#discarding) this.receiver.requestEnd(fieldsOf(this.#stream[trailerLines]));
   }
 
   wantTrailers(): void {
@@ -252,9 +245,6 @@ function onData(this: OwnedStream, chunk: Buffer): void {
 function onEnd(this: OwnedStream): void {
   this[owner]?.ended();
 }
-function onTrailers(this: OwnedStream, _headers: object, _flags: number, raw: readonly string[]): void {
-  this[owner]?.trailers(raw);
-}
 function onWantTrailers(this: OwnedStream): void {
   this[owner]?.wantTrailers();
 }
@@ -268,6 +258,24 @@ function onFinish(this: OwnedStream): void {
   this.close(constants.NGHTTP2_NO_ERROR);
 }
 const ignore = (): void => {};
+
+/**
+ * Keeps the trailers of a stream from its first moment on: head, body and trailers may arrive in one piece, long before the
+ * request is dispatched.
+ */
+export function keepTrailers(stream: ServerHttp2Stream): void {
+  stream.on('trailers', onTrailers);
+}
+function onTrailers(this: OwnedStream, _headers: object, _flags: number, raw: readonly string[]): void {
+  this[trailerLines] = raw;
+}
+
+function fieldsOf(raw: readonly string[] | undefined): Fields | null {
+  if (raw === undefined) return null;
+  const fields = new Fields();
+  for (let i = 0; i < raw.length; i += 2) fields.add(raw[i]!, raw[i + 1]!);
+  return fields;
+}
 
 /** As node:http2 takes interim heads and trailers: an object, repeated names as arrays. */
 function fieldObject(fields: Fields): Record<string, string | string[]> {

@@ -7,7 +7,7 @@ import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 import type { Fault } from '../base/fault.ts';
 import type { ClientStream, ConnectionFacts } from '../message/stream.ts';
 import type { EntrypointLimits } from '../model/snapshot.ts';
-import { H2ClientStream, type StreamOwner } from './h2-client-stream.ts';
+import { H2ClientStream, keepTrailers, type StreamOwner } from './h2-client-stream.ts';
 import { readRequest } from './h2-request.ts';
 
 /** What a connection needs of the handler. */
@@ -176,9 +176,9 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     this.deadlineAt = this.#draining ? this.deadlineAt : 0;
     // A stream that is reset in this turn still reports its error.
     stream.on('error', ignore);
-    if (this.#arrivals.push({ stream, raw, ended: (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0 }) === 1) {
-      setImmediate(dispatch, this);
-    }
+    const ended = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+    if (!ended) keepTrailers(stream);
+    if (this.#arrivals.push({ stream, raw, ended }) === 1) setImmediate(dispatch, this);
   }
 
   /** For `setImmediate` alone. */
