@@ -14,5 +14,5 @@ export async function printProblems(
   const { formatProblem } = await import('../config/problem.ts');
   for (const warning of warnings) terminal.error(`warning: ${formatProblem(warning)}`);
   for (const problem of problems) terminal.error(formatProblem(problem));
-  if (problems.length > 0) terminal.error(`${plural(problems.length, 'problem')} in ${file}; nothing was changed.`);
+  if (problems.length > 0) terminal.error(`${plural(problems.length, 'problem')} in ${file}`);
 }

@@ -100,7 +100,7 @@ describe('reload and diff', () => {
       'config.toml:3:1: entrypoints.web.protocol: "htp" is not a protocol (accepted: "http" or "https")',
     );
     expect(err).toContain('config.toml:9:1:');
-    expect(err).toContain('2 problems in config.toml; nothing was changed.');
+    expect(err).toContain('2 problems in config.toml\nNothing was changed: revision 7 is served on.');
   });
 
   it('a reload that could not bind says who to ask', async () => {

@@ -45,6 +45,7 @@ async function printDiff(result: DiffResult, { terminal }: CommandContext): Prom
     terminal.line(`Arrivals wait for the moment of the change (milliseconds): ${changes.held.join(', ')}`);
   }
   for (const close of result.closes) {
+    if (close.connections === 0) continue;
     terminal.line(`${plural(close.connections, 'open connection')} of ${close.entrypoint} would close: ${close.why}`);
   }
   for (const each of result.overrides) {

@@ -32,6 +32,7 @@ export function addReload(program: Command, context: CommandContext): void {
 
 async function printReload(result: ReloadResult, { terminal }: CommandContext): Promise<void> {
   await printProblems(result.file, result.problems, result.warnings, terminal);
+  if (result.problems.length > 0) terminal.error(`Nothing was changed: revision ${result.revision} is served on.`);
   if (result.fault !== null) terminal.error(commandErrorOf({ error: result.fault }).message);
   if (result.changes !== null && result.outcome === 'applied') {
     for (const line of formatChanges(result.changes, terminal)) terminal.line(line);

@@ -1,7 +1,7 @@
 // `turnpike service switch SERVICE --to HOST:PORT`: blocks until the truth is known, then reports it.
 // Invariant: exit code 0 means that nothing was lost.
 import type { Command } from 'commander';
-import { formatDuration, parseDuration } from '../../base/units.ts';
+import { parseDuration } from '../../base/units.ts';
 import type { SwitchProgress, SwitchReport } from '../../process/operations.ts';
 import { type SwitchBody, servicePath } from '../api.ts';
 import { CommandError, type ControlClient, commandErrorOf } from '../client.ts';
@@ -35,7 +35,7 @@ export function addServiceSwitch(service: Command, context: CommandContext): voi
     .option('--to-config', 'go back to the addresses in the configuration file')
     .option(
       '--drain <duration>',
-      'how long requests on the old backends may still take (default: the drain of the service)',
+      'how long requests and streams on the old backends may still take (default: drain and stream_drain of the service)',
     )
     .option('--no-probe', 'switch without asking the new backends first')
     .action(async (name: string, options: SwitchOptions) => {
@@ -139,5 +139,6 @@ export function formatReport(report: SwitchReport, terminal: Terminal): string[]
 }
 
 function formatMs(ms: number): string {
-  return ms < 1 && ms > 0 ? '<1ms' : formatDuration(ms < 1000 ? Math.round(ms) : Math.round(ms / 100) * 100);
+  if (ms < 1) return ms > 0 ? '<1 ms' : '0 ms';
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
