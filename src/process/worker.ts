@@ -12,6 +12,7 @@ import { HttpHandler } from '../http/handler.ts';
 import type { Certificate } from '../model/snapshot.ts';
 import { TlsTerminator } from '../tls/terminator.ts';
 import { type Prepared, Traffic } from '../traffic/traffic.ts';
+import { backendTlsCheck } from '../upstream/backend-tls.ts';
 import { Backends } from '../upstream/backends.ts';
 import { listenerKey } from './listener-key.ts';
 import type { DrainLimits, Flip, FromWorker, Question, Questions, ToWorker, WorkerStats } from './protocol.ts';
@@ -87,6 +88,7 @@ class Worker {
       terminator,
     });
     // Certificates and plans are in place before a listener accepts.
+    this.#traffic.register(backendTlsCheck);
     this.#traffic.register(terminator);
     this.#traffic.register(this.#entrypoints);
     tell({ kind: 'booted' });

@@ -1,8 +1,8 @@
 // One look at a backend: is it ready to take traffic? Used before a switch and by the active health checks.
 // Invariant: a probe settles within its timeout, follows no redirect, uses no proxy from the environment, and leaves no
 // connection behind.
-import { connect } from 'node:net';
-import type { Dispatcher } from 'undici';
+import { connect, isIP } from 'node:net';
+import type { buildConnector, Dispatcher } from 'undici';
 import type { Clock } from '../base/clock.ts';
 import type { Backend, HealthCheck, Service } from '../model/snapshot.ts';
 
@@ -66,25 +66,45 @@ async function probeHttp(service: Service, health: HealthCheck, backend: Backend
 
 async function clientFor(service: Service, health: HealthCheck, backend: Backend): Promise<Dispatcher> {
   // Loaded with the first probe: most start without one.
-  const { Client, H2CClient } = await import('undici');
+  const { buildConnector, Client, H2CClient } = await import('undici');
   const { timeoutMs } = health;
   const host = backend.host.includes(':') ? `[${backend.host}]` : backend.host;
   if (service.protocol === 'h2c') return new H2CClient(`http://${host}:${backend.port}`, { headersTimeout: timeoutMs });
   if (service.protocol === 'http1') {
     return new Client(`http://${host}:${backend.port}`, { connectTimeout: timeoutMs, headersTimeout: timeoutMs });
   }
-  const tls = service.upstreamTls;
   return new Client(`https://${host}:${backend.port}`, {
-    connectTimeout: timeoutMs,
     headersTimeout: timeoutMs,
     allowH2: service.protocol === 'h2',
-    connect: {
-      rejectUnauthorized: tls?.verify ?? true,
-      ...(tls?.sni ? { servername: tls.sni } : {}),
-      ...(tls?.ca ? { ca: tls.ca } : {}),
-      ...(tls?.cert ? { cert: tls.cert, key: tls.key } : {}),
-    },
+    connect: tlsConnector(service, backend, timeoutMs, buildConnector),
   });
+}
+
+/** Expects of the backend what traffic will expect: its name, its issuer and its protocol, never the probe's Host. */
+function tlsConnector(
+  { protocol, upstreamTls }: Service,
+  { host }: Backend,
+  timeoutMs: number,
+  build: typeof buildConnector,
+): buildConnector.connector {
+  const { sni = '', verify = true, ca = '', cert = '', key = '' } = upstreamTls ?? {};
+  const connector = build({
+    timeout: timeoutMs,
+    allowH2: protocol === 'h2',
+    rejectUnauthorized: verify,
+    ...(ca === '' ? {} : { ca }),
+    ...(cert === '' ? {} : { cert, key }),
+  });
+  // An IP literal must not be sent as SNI (RFC 6066 §3); the certificate is then checked against the address.
+  const servername = sni !== '' ? sni : isIP(host) === 0 ? host : '';
+  return (options, callback) =>
+    connector({ ...options, servername }, (...[error, socket]) => {
+      if (error !== null) callback(error, null);
+      else if (protocol === 'h2' && 'alpnProtocol' in socket && socket.alpnProtocol !== 'h2') {
+        socket.destroy();
+        callback(new Error('the backend did not agree to HTTP/2'), null);
+      } else callback(null, socket);
+    });
 }
 
 /** A service is named after its host (plus a path); a wildcard has no host of its own. */
