@@ -28,8 +28,8 @@ const handshakeContentType = 22;
 const clientHelloType = 1;
 const maxRecordLength = 16_384;
 const maxHandshakeLength = 65_536;
-/** A client that cuts its hello into more records than this is not in earnest. */
-const maxRecords = 1024;
+/** The record headers included. A client that needs more of them than that is not in earnest. */
+const maxReceivedLength = 2 * maxHandshakeLength;
 
 const ExtensionType = { ServerName: 0, Alpn: 16, SupportedVersions: 43 } as const;
 
@@ -77,9 +77,9 @@ export class ClientHelloReader {
     switch (this.#headerLength) {
       case 1:
         if (header[0] === handshakeContentType) return null;
-        return this.#records === 0
-          ? { kind: 'not-tls' }
-          : this.#refuse(Alert.UnexpectedMessage, 'another record inside the ClientHello');
+        return this.#records > 0
+          ? this.#refuse(Alert.UnexpectedMessage, 'another record inside the ClientHello')
+          : { kind: 'not-tls' };
       case 2:
         return header[1] === 3 ? null : this.#refuse(Alert.ProtocolVersion, 'not a TLS record version');
       case 5: {
@@ -87,7 +87,9 @@ export class ClientHelloReader {
         // RFC 8446 §5.1: zero-length handshake fragments are forbidden, and a plaintext record has at most 2^14 bytes.
         if (length === 0) return this.#refuse(Alert.UnexpectedMessage, 'empty handshake record');
         if (length > maxRecordLength) return this.#refuse(Alert.DecodeError, 'record too long');
-        if (++this.#records > maxRecords) return this.#refuse(Alert.DecodeError, 'too many records');
+        this.#records++;
+        if (5 * this.#records + this.#message.length > maxReceivedLength)
+          return this.#refuse(Alert.DecodeError, 'too many records');
         this.#recordVersion = header.readUInt16BE(1);
         this.#payloadLeft = length;
         this.#headerLength = 0;
@@ -124,6 +126,10 @@ export class ClientHelloReader {
 class Bytes {
   #bytes: Buffer = Buffer.alloc(0);
   #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
 
   append(piece: Buffer): void {
     const length = this.#length + piece.length;

@@ -189,6 +189,8 @@ export class Handshake implements DeadlineHolder {
     socket.removeListener('end', this.#onEnd);
     socket.pause();
     socket.unshift(this.#reader.received());
+    // A client that ends its direction in the middle of a handshake has given up; node:tls closes it then.
+    socket.allowHalfOpen = false;
     this.#host.handedOver(this);
     server.emit('connection', socket);
   }
