@@ -1,6 +1,7 @@
 // Cuts the body of one message out of a byte stream: by length, by chunks (RFC 9112 §7.1), or until the peer closes.
 // Invariant: `next` consumes exactly the bytes of this body and never one of what follows it; it holds back no body byte,
 // and what it keeps of chunk lines and trailers is bounded.
+import { FieldId } from '../message/field-id.ts';
 import { Fields } from '../message/fields.ts';
 import { code, hexValue } from './characters.ts';
 import { parseFieldLines } from './field-lines.ts';
@@ -221,6 +222,10 @@ export class BodyDecoder {
       const fields = new Fields();
       const problem = parseFieldLines(this.#text, 0, this.#text.length - 2, fields, this.#limits.headerCount);
       if (problem !== null) return this.#break(`trailers: ${problem}`);
+      // Others are only dropped, but this is somebody trying to frame the message twice.
+      if (fields.has(FieldId.ContentLength) || fields.has(FieldId.TransferEncoding)) {
+        return this.#break('framing field in the trailers');
+      }
       this.trailers = allowedTrailers(fields);
     }
     this.#text = '';

@@ -25,7 +25,8 @@ function table(allows: (code: number) => boolean): Uint8Array {
   return entries;
 }
 
-const tokenText = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const alphanumeric = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
+const tokenText = "!#$%&'*+-.^_`|~" + alphanumeric;
 
 /** tchar (RFC 9110 §5.6.2): field names, methods. */
 export const isTokenCode = table((c) => tokenText.includes(String.fromCharCode(c)));
@@ -35,6 +36,9 @@ export const isValueCode = table((c) => c === code.tab || (c >= 0x20 && c !== 0x
 
 /** What may stand in a request target: visible ASCII but `#`, since a fragment never leaves the client (RFC 9112 §3.2). */
 export const isTargetCode = table((c) => c > 0x20 && c < 0x7f && c !== code.hash);
+
+/** A host and port as they may be written in a target (RFC 3986 §3.2.2), less the delimiters that no host name has. */
+export const isAuthorityCode = table((c) => ('-._~%:[]' + alphanumeric).includes(String.fromCharCode(c)));
 
 /** Value of a hexadecimal digit, 255 for anything else (chunk-size, RFC 9112 §7.1). */
 export const hexValue = new Uint8Array(256).fill(255);

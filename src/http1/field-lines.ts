@@ -1,7 +1,7 @@
 // Field lines of a head or a trailer section (RFC 9112 §5) from latin-1 text into `Fields`.
 // Invariant: what is returned as good consists of `token ":" OWS value OWS CRLF` lines and nothing else: no folding, no
 // space before the colon, no CR, LF, NUL or other control byte inside a line.
-import { fieldIdOf } from '../message/field-id.ts';
+import { FieldId, fieldIdOf } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
 import { code, isTokenCode, isValueCode } from './characters.ts';
 
@@ -37,11 +37,14 @@ export function parseFieldLines(
     const valueStart = at;
     while (isValueCode[c] === 1) c = text.charCodeAt(++at);
     if (c !== code.cr || text.charCodeAt(at + 1) !== code.lf) return 'bad field value';
+    const id = fieldIdOf(name);
     let valueEnd = at;
     while (valueEnd > valueStart && isBlank(text.charCodeAt(valueEnd - 1))) valueEnd--;
+    // Behind `chunked` a tab makes some parsers see another coding: it stays, and the coding is refused.
+    if (id === FieldId.TransferEncoding && text.lastIndexOf('\t', at) >= valueEnd) valueEnd = at;
     at += 2;
     if (fields.names.length === maxCount) return 'too many field lines';
-    fields.push(name, text.slice(valueStart, valueEnd), fieldIdOf(name));
+    fields.push(name, text.slice(valueStart, valueEnd), id);
   }
   return null;
 }

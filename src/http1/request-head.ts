@@ -5,7 +5,7 @@ import { Fault, type FaultCode } from '../base/fault.ts';
 import { FieldId } from '../message/field-id.ts';
 import { Fields, listHasToken } from '../message/fields.ts';
 import { type RequestHead, unknownLength } from '../message/head.ts';
-import { code, isTargetCode, isTokenCode } from './characters.ts';
+import { code, isAuthorityCode, isTargetCode, isTokenCode } from './characters.ts';
 import { parseFieldLines } from './field-lines.ts';
 import { connectionOptions, type Framing, namesOnly, option, persists, takeFraming } from './framing.ts';
 
@@ -104,6 +104,7 @@ function takeTarget(head: Http1RequestHead, target: string): string | null {
     const c = target.charCodeAt(at);
     if (c === code.slash || c === code.question) break;
     if (c === code.at) return 'userinfo in the request target';
+    if (isAuthorityCode[c] !== 1) return 'bad authority in the request target';
   }
   if (at === authorityStart) return 'no authority in the request target';
   head.otherAuthority = target.slice(authorityStart, at);

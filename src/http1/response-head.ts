@@ -20,7 +20,7 @@ export interface Http1ResponseHead extends ResponseHead {
 
 /**
  * Parses the head in `text[start, end)`, `end` just after the CRLF of its last line. `method` is that of the request it
- * answers. Interim heads (1xx, 101 included) come back with framing `none`: whatever they say about a body is void.
+ * answers. Interim heads (1xx, 101 included) come back with framing `none`: a body that they speak of is void.
  */
 export function parseResponseHead(
   text: string,
@@ -62,7 +62,6 @@ export function parseResponseHead(
     framing: 'none',
     persistent: true,
   };
-  if (status < 200) return head;
   const framingProblem = takeFramingOf(head, version, method);
   return framingProblem === null ? head : refuse(framingProblem);
 }
@@ -81,6 +80,7 @@ function takeFramingOf(head: Http1ResponseHead, version: number, method: string)
     } else if (id === FieldId.Connection) options |= connectionOptions(fields.values[i]!);
   }
   if (framing.chunked && version !== 11) return 'Transfer-Encoding on HTTP/1.0';
+  if (status < 200) return null;
   head.persistent = persists(version, options);
   if (method === 'HEAD' || status === 304) {
     head.declaredLength = framing.contentLength;
