@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, openSync, readFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
-import { join, resolve } from 'node:path';
+import { extname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Status } from '../../process/operations.ts';
 import { paths } from '../api.ts';
@@ -13,6 +13,8 @@ import type { Terminal } from '../terminal.ts';
 import { type DemoBackend, startDemoBackend } from './backend.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
+/** Compiled for a package, it has the extension that this file has. */
+const program = resolve(import.meta.dirname, `../../main${extname(import.meta.filename)}`);
 export const demoConfigFile = join(root, 'config.example.toml');
 export const demoService = '127.0.0.1';
 const backends = [
@@ -74,7 +76,7 @@ async function startBackend(name: string, port: number): Promise<DemoBackend> {
 /** In a process group of its own: Ctrl-C reaches the demo, and the demo ends Turnpike once, in order. */
 function startTurnpike(logFile: string): ChildProcess {
   const log = openSync(logFile, 'w', 0o600);
-  return spawn(process.execPath, [join(root, 'src/main.ts'), 'serve', '--config', demoConfigFile], {
+  return spawn(process.execPath, [program, 'serve', '--config', demoConfigFile], {
     stdio: ['ignore', log, log],
     detached: true,
   });
