@@ -57,7 +57,8 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
   /** Lends a bound socket. It is listened on once a committed snapshot names its key. */
   offer(key: string, lent: LentSocket): void {
     this.#offered.get(key)?.close();
-    this.#offered.set(key, lent);
+    if (this.#draining) lent.close();
+    else this.#offered.set(key, lent);
   }
 
   /** Takes offers back that no commit has named. */
@@ -77,7 +78,8 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
         throw new Fault('publish-refused', `${entrypoint.origin}: protocol ${entrypoint.protocol} is not available`);
       }
       const key = this.#deps.keyOf(entrypoint);
-      if (!this.#listeners.has(key) && !this.#offered.has(key)) {
+      // A worker that drains follows publications for the requests it still has, without a listener.
+      if (!this.#draining && !this.#listeners.has(key) && !this.#offered.has(key)) {
         throw new Fault('bind-failed', `${entrypoint.origin}: no socket was lent for ${key}`);
       }
       const { workers, clock } = this.#deps;

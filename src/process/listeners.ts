@@ -18,6 +18,8 @@ export interface HeldListener {
 
 interface Held extends HeldListener {
   readonly socket: Socket;
+  /** Null for a socket of our own making. */
+  readonly inherited: Inherited | null;
 }
 
 export class Listeners {
@@ -44,10 +46,11 @@ export class Listeners {
         if (entrypoint.protocol === 'udp') continue;
         const key = listenerKey(entrypoint);
         if (this.#held.has(key)) continue;
-        const socket = this.#inherit(entrypoint) ?? bind(entrypoint);
+        const inherited = this.#inherit(entrypoint);
+        const socket = inherited?.socket ?? bind(entrypoint);
         // Nobody reads or writes a listening socket; an error here would only be about that.
         socket.on('error', (error) => this.#log.warn('listener-error', { key, error: error.message }));
-        const listener = { key, socket, handle: handleOf(socket) };
+        const listener = { key, socket, inherited, handle: handleOf(socket) };
         this.#held.set(key, listener);
         opened.push(listener);
       }
@@ -66,8 +69,12 @@ export class Listeners {
 
   close(keys: readonly string[]): void {
     for (const key of keys) {
-      this.#held.get(key)?.socket.destroy();
+      const held = this.#held.get(key);
+      if (held === undefined) continue;
       this.#held.delete(key);
+      // The service manager has the port either way: a later configuration may want it back.
+      if (held.inherited !== null) this.#inherited.push(held.inherited);
+      else held.socket.destroy();
     }
   }
 
@@ -76,9 +83,14 @@ export class Listeners {
     for (const { socket } of this.#inherited.splice(0)) socket.destroy();
   }
 
-  #inherit(entrypoint: Entrypoint): Socket | null {
+  /** Addresses that the service manager passed and no entrypoint uses. */
+  get idle(): readonly string[] {
+    return this.#inherited.map(({ host, port }) => formatBind(host, port));
+  }
+
+  #inherit(entrypoint: Entrypoint): Inherited | null {
     const index = this.#inherited.findIndex(({ host, port }) => port === entrypoint.port && host === entrypoint.host);
-    return index < 0 ? null : this.#inherited.splice(index, 1)[0]!.socket;
+    return index < 0 ? null : this.#inherited.splice(index, 1)[0]!;
   }
 }
 

@@ -71,6 +71,10 @@ export class MetricsServer {
     this.#text().then(
       (text) => response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }).end(text),
       (error: unknown) => {
+        if (error instanceof Fault && error.code === 'not-running') {
+          response.writeHead(503).end();
+          return;
+        }
         this.#log.error('metrics-failed', { err: error });
         response.writeHead(500).end();
       },

@@ -33,6 +33,7 @@ import type {
   TlsStatus,
   TrafficStatus,
 } from './operations.ts';
+import type { Wish } from './proposals.ts';
 import type { ProcessMetrics, WorkerStats } from './protocol.ts';
 import type { ServiceRunState } from './service-state.ts';
 import type { Serving } from './serving.ts';
@@ -191,8 +192,8 @@ export class RunningOperations implements Operations {
 
   async #setState(name: string, state: ServiceRunState): Promise<ServiceChange> {
     this.#service(name);
-    const wish = { drainMs: null, proven: [], onHold: () => {} };
-    const { published } = await this.#serving.intend(name, { kind: 'state', state }, wish);
+    const wish: Wish = { service: name, intent: { kind: 'state', state }, drainMs: null, proven: [] };
+    const { published } = await this.#serving.grant(wish, () => {});
     return { service: name, state, revision: published.revision, changed: published.changed };
   }
 

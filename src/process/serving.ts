@@ -2,29 +2,23 @@
 // together.
 // Invariant: nothing here changes what workers serve except by a publication; what a publication decides is in the state
 // store before the first worker commits it.
-import { randomBytes } from 'node:crypto';
 import type { Clock, Timer } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import type { Log, LogLevel } from '../base/log.ts';
 import type { PublicationFault } from '../model/publication.ts';
-import type {
-  Certificate,
-  CertificatesPart,
-  KeysPart,
-  RoutingPart,
-  Service,
-  Snapshot,
-  SnapshotParts,
-} from '../model/snapshot.ts';
+import type { Certificate, CertificatesPart, RoutingPart, Service, Snapshot } from '../model/snapshot.ts';
 import { type Drain, Drains } from './drains.ts';
 import { Health } from './health.ts';
-import type { HeldListener, Listeners } from './listeners.ts';
+import type { Listeners } from './listeners.ts';
 import { MetricsSum } from './metrics.ts';
+import { lendAll, Proposals, type Wanted, type Wish } from './proposals.ts';
 import type { DrainLimits, Notice, ProcessMetrics, Questions, WorkerStats } from './protocol.ts';
-import { type Proposal, type Published, Publisher, type StepObserver } from './publication.ts';
-import { type Intent, resolveServices, type StoredService } from './service-state.ts';
+import { Publisher } from './publication.ts';
+import type { Published, StepObserver } from './publication-run.ts';
+import type { StoredService } from './service-state.ts';
 import type { StateStore } from './state-store.ts';
-import type { WorkerChannel, WorkerHandle } from './worker-handle.ts';
+import { Upkeep } from './upkeep.ts';
+import type { WorkerHandle } from './worker-handle.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 export interface ServingOptions {
@@ -41,42 +35,39 @@ export interface ServingOptions {
   readonly leafFor: (name: string) => Promise<Certificate | null>;
 }
 
-/** What the configuration file says, ready to be served. */
-export interface Wanted {
-  /** Generations hold the file's addresses. */
-  readonly routing: RoutingPart;
-  readonly certificates: CertificatesPart;
-}
-
-/** A failed publication of the supervisor's own (health, certificates) is tried again after this time. */
-const retryMs = 1000;
-/** Flips that come together are published together. */
-const gatherMs = 50;
+/** How long an answer to a question of statistics is waited for. */
 const answerMs = 2000;
 
 export class Serving {
   readonly health: Health;
   readonly metrics = new MetricsSum();
   readonly #options: ServingOptions;
+  readonly #proposals: Proposals;
   readonly #publisher: Publisher;
   readonly #pool: WorkerPool;
   readonly #drains: Drains;
-  #stored: ReadonlyMap<string, StoredService>;
-  #keys: KeysPart;
-  #declared: RoutingPart | null = null;
+  readonly #health: Upkeep;
+  readonly #certificates: Upkeep;
+  readonly #ticketKey: Upkeep;
   #logLevel: LogLevel;
   #begun: readonly Drain[] = [];
-  #healthDue = false;
-  #closing = false;
 
   constructor(options: ServingOptions) {
     const { clock, log, store } = options;
     this.#options = options;
     this.#logLevel = options.logLevel;
-    this.#stored = store.services();
-    this.#keys = store.keys ?? { ticketKey: newKey(48), cookieKey: newKey(32) };
     this.#drains = new Drains(clock);
-    this.health = new Health(clock, log, () => this.#healthChanged());
+    this.health = new Health(clock, log, () =>
+      this.#health.request(({ parts }) => this.#proposals.health(parts.routing)),
+    );
+    this.#proposals = new Proposals(store, options.listeners, {
+      healthOf: (routing) => this.health.part(routing),
+      withdraw: (keys) => this.#pool.tellAll({ kind: 'withdraw', keys }),
+      adopted: (routing, proven) => {
+        this.health.follow(routing, proven);
+        this.metrics.forget(routing);
+      },
+    });
     this.#publisher = new Publisher(
       {
         clock,
@@ -89,6 +80,10 @@ export class Serving {
       },
       store.revision,
     );
+    const upkeep = (part: string): Upkeep => new Upkeep(part, this.#publisher, clock, log);
+    this.#health = upkeep('health');
+    this.#certificates = upkeep('certificates');
+    this.#ticketKey = upkeep('keys');
     this.#pool = new WorkerPool({
       clock,
       log,
@@ -111,6 +106,8 @@ export class Serving {
       const [ready] = await Promise.all([wanted, this.#pool.boot()]);
       await this.publish(ready);
       this.#pool.serving();
+      const { idle } = this.#options.listeners;
+      if (idle.length > 0) this.#options.log.warn('passed-socket-unused', { addresses: idle });
     } catch (error) {
       this.#pool.kill();
       this.#options.listeners.closeAll();
@@ -126,8 +123,7 @@ export class Serving {
   }
 
   get declared(): RoutingPart {
-    if (this.#declared === null) throw new Fault('not-running', 'nothing is served yet');
-    return this.#declared;
+    return this.#proposals.declared;
   }
 
   service(name: string): Service | null {
@@ -135,7 +131,7 @@ export class Serving {
   }
 
   stored(name: string): StoredService | null {
-    return this.#stored.get(name) ?? null;
+    return this.#proposals.stored(name);
   }
 
   get workers(): readonly WorkerHandle[] {
@@ -152,43 +148,38 @@ export class Serving {
 
   /** Publishes what the file says. */
   publish(wanted: Wanted): Promise<Published> {
-    return this.#publisher.publish(() => {
-      const { certificates } = wanted;
-      return this.#routingProposal(wanted.routing, new Map(), { parts: { certificates, keys: this.#keys } });
-    });
+    return this.#publisher.publish(() => this.#proposals.file(wanted));
   }
 
   /** What `publish` would serve. */
   preview(routing: RoutingPart): RoutingPart {
-    return resolveServices(routing, this.#stored).routing;
+    return this.#proposals.preview(routing);
   }
 
-  /** Publishes an operator's wish about one service. `drain` is null when no generation was replaced. */
-  async intend(name: string, intent: Intent, wish: Wish): Promise<{ published: Published; drain: Drain | null }> {
+  /** Publishes what an operator wants of one service. `drain` is null when no generation was replaced. */
+  async grant(wish: Wish, onHold: () => void): Promise<{ published: Published; drain: Drain | null }> {
     let drain: Drain | null = null;
     const published = await this.#publisher.publish(
       () => {
-        if (intent.kind !== 'state') this.health.pardon(name);
-        return this.#routingProposal(this.declared, new Map([[name, intent]]), {
-          proven: new Map([[name, wish.proven]]),
-          drainMs: wish.drainMs === null ? {} : { [name]: wish.drainMs },
-        });
+        if (wish.intent.kind !== 'state') this.health.pardon(wish.service);
+        return this.#proposals.wish(wish);
       },
       (move) => {
-        if (move === 'hold') wish.onHold();
-        if (move === 'commit') drain = this.#begun.find((each) => each.service === name) ?? null;
+        if (move === 'hold') onHold();
+        if (move === 'commit') drain = this.#begun.find((each) => each.service === wish.service) ?? null;
       },
     );
     return { published, drain };
   }
 
-  publishCertificates(certificates: CertificatesPart): Promise<Published> {
-    return this.#publisher.publish(() => this.#proposal({ certificates }, []));
+  /** Watched files, or the internal CA, gave other certificates. */
+  publishCertificates(certificates: CertificatesPart): void {
+    this.#certificates.request(() => this.#proposals.certificates(certificates));
   }
 
   /** New session tickets from now on; the old ones cost their holders one full handshake. */
-  rotateTicketKey(): Promise<Published> {
-    return this.#publisher.publish(() => this.#proposal({ keys: { ...this.#keys, ticketKey: newKey(48) } }, []));
+  rotateTicketKey(): void {
+    this.#ticketKey.request(() => this.#proposals.newTicketKey());
   }
 
   setLogLevel(level: LogLevel): void {
@@ -214,19 +205,24 @@ export class Serving {
 
   /** Stops accepting and lets the workers finish. Resolves when they are gone. */
   async drain(graceMs: number): Promise<void> {
-    this.#closing = true;
-    this.health.close();
-    const drained = this.#pool.drain(this.#drainLimits(), graceMs);
+    this.#quieten();
+    // Streams have no more time than requests: the process is asked to go, not a backend.
+    const { requestsMs } = this.#drainLimits();
+    const drained = this.#pool.drain({ requestsMs, streamsMs: requestsMs }, graceMs);
     this.#options.listeners.closeAll();
     await drained;
   }
 
   /** Ends everything at once. */
   kill(): void {
-    this.#closing = true;
-    this.health.close();
+    this.#quieten();
     this.#options.listeners.closeAll();
     this.#pool.kill();
+  }
+
+  #quieten(): void {
+    this.health.close();
+    for (const upkeep of [this.#health, this.#certificates, this.#ticketKey]) upkeep.close();
   }
 
   /** Workers that take part in publications: those that serve, and before the first publication those that could. */
@@ -239,64 +235,6 @@ export class Serving {
     return this.#publisher.join(worker, () => {
       lendAll(worker, this.#options.listeners.held());
     });
-  }
-
-  #routingProposal(declared: RoutingPart, intents: ReadonlyMap<string, Intent>, extra: Extra): Proposal {
-    const { listeners } = this.#options;
-    const { routing, changed } = resolveServices(declared, this.#stored, intents);
-    const opened = listeners.open(routing.entrypoints);
-    const keys = opened.map(({ key }) => key);
-    const proposal = this.#proposal({ ...extra.parts, routing, health: this.health.part(routing) }, changed);
-    return {
-      ...proposal,
-      drainMs: extra.drainMs ?? {},
-      persist: (revision) => {
-        proposal.persist(revision);
-        this.#declared = declared;
-      },
-      lend: (worker) => lendAll(worker, opened),
-      abandoned: () => {
-        listeners.close(keys);
-        this.#pool.tellAll({ kind: 'withdraw', keys });
-      },
-      acknowledged: () => {
-        listeners.close(listeners.unusedBy(routing.entrypoints));
-        this.health.follow(routing, extra.proven);
-        this.metrics.forget(routing);
-      },
-    };
-  }
-
-  #proposal(parts: Partial<SnapshotParts>, changed: readonly StoredService[]): Proposal {
-    const keys = parts.keys ?? this.#keys;
-    return {
-      parts,
-      persist: (revision) => {
-        if (revision === this.#publisher.revision && changed.length === 0) return;
-        this.#options.store.write({ revision, services: changed, keys });
-        this.#keys = keys;
-        this.#stored = new Map([...this.#stored, ...changed.map((row) => [row.name, row] as const)]);
-      },
-    };
-  }
-
-  #healthChanged(delayMs = gatherMs): void {
-    if (this.#healthDue || this.#closing) return;
-    this.#healthDue = true;
-    this.#options.clock.after(delayMs, () => this.#publishHealth());
-  }
-
-  async #publishHealth(): Promise<void> {
-    this.#healthDue = false;
-    try {
-      await this.#publisher.publish((committed) =>
-        // The first publication carries it along.
-        committed === null ? null : this.#proposal({ health: this.health.part(committed.parts.routing) }, []),
-      );
-    } catch (error) {
-      this.#options.log.warn('health-not-published', { err: error });
-      this.#healthChanged(retryMs);
-    }
   }
 
   #notice(worker: WorkerHandle, notice: Notice): void {
@@ -346,23 +284,3 @@ export class Serving {
     return { requestsMs: limits.drainMs, streamsMs: limits.streamDrainMs };
   }
 }
-
-export interface Wish {
-  /** Overrides the drain limits of the generation that is replaced; null: as configured. */
-  readonly drainMs: number | null;
-  /** Addresses that just passed a probe. */
-  readonly proven: readonly string[];
-  onHold(): void;
-}
-
-interface Extra {
-  readonly parts?: Partial<SnapshotParts>;
-  readonly proven?: ReadonlyMap<string, readonly string[]>;
-  readonly drainMs?: Readonly<Record<string, number>>;
-}
-
-function lendAll(worker: WorkerChannel, listeners: readonly HeldListener[]): void {
-  for (const { key, handle } of listeners) worker.lend(key, handle);
-}
-
-const newKey = (bytes: number): string => randomBytes(bytes).toString('base64');

@@ -18,7 +18,7 @@ import { ControlSocket, socketName } from './control-socket.ts';
 import { inheritedSockets, Listeners } from './listeners.ts';
 import { MetricsServer } from './metrics-server.ts';
 import type { CreateControlHandler, LastReload, ReloadResult } from './operations.ts';
-import type { Published, StepObserver } from './publication.ts';
+import type { Published, StepObserver } from './publication-run.ts';
 import { type Household, RunningOperations } from './running-operations.ts';
 import { ServiceManager } from './service-manager.ts';
 import { Serving } from './serving.ts';
@@ -89,8 +89,8 @@ export class Supervisor implements Household {
     this.#log = log;
     this.#workers = declaration.workers;
     this.#store = StateStore.open(declaration.stateDir);
-    const republish = (part: CertificatesPart): void => this.#republish(part);
-    this.#certificates = new Certificates(declaration.stateDir, clock, log, this.#metrics.registry, republish);
+    const publish = (part: CertificatesPart): void => this.#serving.publishCertificates(part);
+    this.#certificates = new Certificates(declaration.stateDir, clock, log, this.#metrics.registry, publish);
     this.#watch = new PathWatch({ clock, log, quietMs: 500, onChange: () => this.#fileChanged() });
     this.#serving = new Serving({
       clock,
@@ -167,7 +167,7 @@ export class Supervisor implements Household {
     const path = join(this.stateDir, socketName);
     this.#control = await ControlSocket.listen(path, createControlHandler(this.#operations, this.#log));
     await this.#watch.set([this.configFile]);
-    this.#rotation = this.#clock.every(ticketKeyLifeMs, () => this.#rotateTicketKey());
+    this.#rotation = this.#clock.every(ticketKeyLifeMs, () => this.#serving.rotateTicketKey());
     this.#manager.notify('ready');
     this.#log.info('serving', {
       config: this.configFile,
@@ -237,19 +237,6 @@ export class Supervisor implements Household {
   /** An editor's save. The file may have been touched only; then `reload` finds nothing changed. */
   #fileChanged(): void {
     this.reload().catch((error: unknown) => this.#log.error('reload-failed', { err: error }));
-  }
-
-  #republish(part: CertificatesPart): void {
-    this.#serving.publishCertificates(part).catch((error: unknown) => {
-      // The old ones go on; the next change, or a reload, tries again.
-      this.#log.error('certificates-not-published', { err: error });
-    });
-  }
-
-  #rotateTicketKey(): void {
-    this.#serving.rotateTicketKey().catch((error: unknown) => {
-      this.#log.error('ticket-key-not-rotated', { err: error });
-    });
   }
 
   /** No more commands, changes and timers. */

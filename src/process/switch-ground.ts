@@ -3,8 +3,8 @@
 import type { Backend, Service } from '../model/snapshot.ts';
 import type { Drain } from './drains.ts';
 import { claimsOf } from './inspection.ts';
-import type { Published } from './publication.ts';
-import { addressesOf } from './service-state.ts';
+import type { Published } from './publication-run.ts';
+import { addressesOf, type Intent } from './service-state.ts';
 import type { Serving } from './serving.ts';
 import type { SwitchGround, SwitchTarget, Troubles } from './switches.ts';
 
@@ -28,11 +28,8 @@ export class ServingGround implements SwitchGround {
   publish(target: SwitchTarget, onHold: () => void): Promise<{ published: Published; drain: Drain | null }> {
     const { service, backends, drainMs } = target;
     const proven = addressesOf(backends ?? this.declared(service));
-    return this.#serving.intend(
-      service,
-      backends === null ? { kind: 'to-config' } : { kind: 'switch', backends, at: this.#now() },
-      { drainMs, proven, onHold },
-    );
+    const intent: Intent = backends === null ? { kind: 'to-config' } : { kind: 'switch', backends, at: this.#now() };
+    return this.#serving.grant({ service, intent, drainMs, proven }, onHold);
   }
 
   async claims(service: string, generation: number): Promise<{ readonly active: number; readonly claimed: number }> {

@@ -8,7 +8,7 @@ import { reserve, type SwitchEvent, type Switchover, step } from '../model/switc
 import { defaultReadiness, waitUntilReady } from '../switchover/readiness.ts';
 import type { Drain } from './drains.ts';
 import type { SwitchProgress, SwitchReport, SwitchRequest, SwitchStatus } from './operations.ts';
-import type { Published } from './publication.ts';
+import type { Published } from './publication-run.ts';
 import { addressesOf, parseBackend } from './service-state.ts';
 
 /** What a switch needs of the supervisor. */

@@ -30,7 +30,10 @@ export function runWorker(): void {
     else worker?.take(message, handle ?? null);
   });
   // Without a supervisor nobody decides what to serve, and nobody would ever end this process.
-  process.on('disconnect', () => process.exit(0));
+  process.on('disconnect', () => {
+    worker?.flush();
+    process.exit(0);
+  });
   // A terminal and some service managers signal the whole group; when to leave is the supervisor's word.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 }
@@ -136,6 +139,11 @@ class Worker {
       case 'drain':
         this.#drain(message.limits);
     }
+  }
+
+  /** Writes what is left of the access log. */
+  flush(): void {
+    this.#accessLog.close();
   }
 
   #answer<Q extends Question>(id: number, run: () => Questions[Q]['answer']): void {

@@ -1,0 +1,137 @@
+// What may be published next, made from the configuration file, the operators' wishes and the stored state.
+// Invariant: what this holds in memory is what the state store holds: both change at the decision point, together.
+import { randomBytes } from 'node:crypto';
+import { Fault } from '../base/fault.ts';
+import type { CertificatesPart, HealthPart, KeysPart, RoutingPart, SnapshotParts } from '../model/snapshot.ts';
+import type { HeldListener, Listeners } from './listeners.ts';
+import type { Proposal } from './publication-run.ts';
+import { type Intent, resolveServices, type StoredService } from './service-state.ts';
+import type { StateStore } from './state-store.ts';
+import type { WorkerChannel } from './worker-handle.ts';
+
+/** What the configuration file says, ready to be served. */
+export interface Wanted {
+  /** Generations hold the file's addresses. */
+  readonly routing: RoutingPart;
+  readonly certificates: CertificatesPart;
+}
+
+/** What a new routing means beyond the snapshot. */
+export interface RoutingEffects {
+  healthOf(routing: RoutingPart): HealthPart;
+  /** These listeners were lent and will not be used. */
+  withdraw(keys: readonly string[]): void;
+  /** Every worker serves it. `proven`: addresses that just passed a probe, by service. */
+  adopted(routing: RoutingPart, proven: ReadonlyMap<string, readonly string[]>): void;
+}
+
+/** What an operator wants of one service. */
+export interface Wish {
+  readonly service: string;
+  readonly intent: Intent;
+  /** Overrides the drain limits of the generation that is replaced; null: as configured. */
+  readonly drainMs: number | null;
+  /** Addresses that just passed a probe. */
+  readonly proven: readonly string[];
+}
+
+export class Proposals {
+  readonly #store: StateStore;
+  readonly #listeners: Listeners;
+  readonly #effects: RoutingEffects;
+  #revision: number;
+  #stored: ReadonlyMap<string, StoredService>;
+  #keys: KeysPart;
+  #declared: RoutingPart | null = null;
+
+  constructor(store: StateStore, listeners: Listeners, effects: RoutingEffects) {
+    this.#store = store;
+    this.#listeners = listeners;
+    this.#effects = effects;
+    this.#revision = store.revision;
+    this.#stored = store.services();
+    this.#keys = store.keys ?? { ticketKey: newKey(48), cookieKey: newKey(32) };
+  }
+
+  /** The routing of the file that is served, without what operators changed. */
+  get declared(): RoutingPart {
+    if (this.#declared === null) throw new Fault('not-running', 'nothing is served yet');
+    return this.#declared;
+  }
+
+  stored(service: string): StoredService | null {
+    return this.#stored.get(service) ?? null;
+  }
+
+  /** What `file` would serve. */
+  preview(declared: RoutingPart): RoutingPart {
+    return resolveServices(declared, this.#stored).routing;
+  }
+
+  /** Another configuration. */
+  file({ routing, certificates }: Wanted): Proposal {
+    return this.#routing(routing, null, { certificates, keys: this.#keys });
+  }
+
+  wish(wish: Wish): Proposal {
+    return this.#routing(this.declared, wish, {});
+  }
+
+  health(routing: RoutingPart): Proposal {
+    return this.#parts({ health: this.#effects.healthOf(routing) }, []);
+  }
+
+  certificates(certificates: CertificatesPart): Proposal {
+    return this.#parts({ certificates }, []);
+  }
+
+  newTicketKey(): Proposal {
+    return this.#parts({ keys: { ...this.#keys, ticketKey: newKey(48) } }, []);
+  }
+
+  #routing(declared: RoutingPart, wish: Wish | null, more: Partial<SnapshotParts>): Proposal {
+    const intents = new Map(wish === null ? [] : [[wish.service, wish.intent]]);
+    const { routing, changed } = resolveServices(declared, this.#stored, intents);
+    const opened = this.#listeners.open(routing.entrypoints);
+    const keys = opened.map(({ key }) => key);
+    const proposal = this.#parts({ ...more, routing, health: this.#effects.healthOf(routing) }, changed);
+    const drainMs = wish?.drainMs ?? null;
+    return {
+      ...proposal,
+      drainMs: wish === null || drainMs === null ? {} : { [wish.service]: drainMs },
+      persist: (revision) => {
+        proposal.persist(revision);
+        this.#declared = declared;
+      },
+      lend: (worker) => lendAll(worker, opened),
+      abandoned: () => {
+        this.#listeners.close(keys);
+        this.#effects.withdraw(keys);
+      },
+      acknowledged: () => {
+        this.#listeners.close(this.#listeners.unusedBy(routing.entrypoints));
+        this.#effects.adopted(routing, new Map(wish === null ? [] : [[wish.service, wish.proven]]));
+      },
+    };
+  }
+
+  #parts(parts: Partial<SnapshotParts>, changed: readonly StoredService[]): Proposal {
+    const keys = parts.keys ?? this.#keys;
+    return {
+      parts,
+      persist: (revision) => {
+        if (revision === this.#revision && changed.length === 0) return;
+        this.#store.write({ revision, services: changed, keys });
+        this.#revision = revision;
+        this.#keys = keys;
+        this.#stored = new Map([...this.#stored, ...changed.map((row) => [row.name, row] as const)]);
+      },
+    };
+  }
+}
+
+export function lendAll(worker: WorkerChannel, listeners: readonly HeldListener[]): void {
+  for (const { key, handle } of listeners) worker.lend(key, handle);
+}
+
+const newKey = (bytes: number): string => randomBytes(bytes).toString('base64');
