@@ -1,6 +1,5 @@
 // The metrics of all processes as one exposition: workers' counters added up, what left workers had counted included.
 // Invariant: a counter never goes back while the supervisor lives, except when its route or service leaves the configuration.
-import { AggregatorRegistry } from 'prom-client';
 import type { RoutingPart } from '../model/snapshot.ts';
 import type { ProcessMetrics } from './protocol.ts';
 
@@ -42,7 +41,9 @@ export class MetricsSum {
   }
 
   /** Prometheus text format. */
-  text(processes: readonly ProcessMetrics[]): Promise<string> {
+  async text(processes: readonly ProcessMetrics[]): Promise<string> {
+    // Loaded when first scraped: it brings a hundred modules along, and starting does not need one of them.
+    const { AggregatorRegistry } = await import('prom-client');
     return AggregatorRegistry.aggregate([this.#departed, ...processes]).metrics();
   }
 
