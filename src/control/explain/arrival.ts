@@ -1,7 +1,7 @@
 // The first steps of an explanation: what is asked, which entrypoint takes it, whether this client may connect.
 // Invariant: a guess (an entrypoint for a URL without a port) is named as one in its step.
 import { isIP } from 'node:net';
-import { trustedAddresses } from '../../http/client-address.ts';
+import { CidrSet, SourcePolicy } from '../../entrypoint/source-policy.ts';
 import { Fields } from '../../message/fields.ts';
 import type { RequestHead } from '../../message/head.ts';
 import { formatBind } from '../../model/changes.ts';
@@ -119,14 +119,14 @@ export function admitClient(
     trace.pass('client', `${who} (--from IP asks about one)`, origin);
     return { trusted: false };
   }
-  if (trustedCidrs.length > 0 && !trustedAddresses(trustedCidrs)(asked.from)) {
+  if (!new SourcePolicy(trustedCidrs).admits(asked.from)) {
     return trace.stop('client', `${asked.from} is not in trusted_cidrs`, origin, {
       status: null,
       reason: null,
       text: 'closed before a byte is read',
     });
   }
-  const trusted = trustedAddresses(entrypoint.trustedProxies ?? settings.trustedProxies)(asked.from);
+  const trusted = new CidrSet(entrypoint.trustedProxies ?? settings.trustedProxies).has(asked.from);
   const text = trusted ? `${asked.from}, a trusted proxy: its X-Forwarded-* are believed` : `${asked.from} may connect`;
   trace.pass('client', text, origin);
   return { trusted };
