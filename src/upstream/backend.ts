@@ -1,5 +1,5 @@
 // One backend of a generation in one worker: whether it may be chosen, what it is doing, and its connections.
-// Invariant: `inflight` counts every exchange between the moment it got its connection and its end, tunnels included.
+// Invariant: `inflight` counts every exchange from the moment this backend was chosen for it to its end, tunnels included.
 import type { Fault } from '../base/fault.ts';
 import type { Cell } from '../base/metrics.ts';
 import type { BackendReceiver } from '../message/stream.ts';
@@ -39,7 +39,6 @@ export interface BackendCells {
 export class LiveBackend implements Candidate, Ledger {
   readonly address: string;
   readonly addressHash: number;
-  inflight = 0;
   readonly #backend: Backend;
   readonly #deps: UpstreamDeps;
   readonly #cells: BackendCells;
@@ -50,6 +49,7 @@ export class LiveBackend implements Candidate, Ledger {
   #oldPools: Pool[] = [];
   #down: boolean;
   #retired = false;
+  #inWork = 0;
   #total = 0;
   #failures = 0;
 
@@ -71,6 +71,11 @@ export class LiveBackend implements Candidate, Ledger {
     this.#down = down;
     this.#passive = new PassiveState(passiveRules(service));
     this.#pool = this.#makePool(tls);
+  }
+
+  /** A backend that does not answer the phone looks busy, too: who waits for a connection counts. */
+  get inflight(): number {
+    return this.#inWork + this.#pool.waiting;
   }
 
   get hasRoom(): boolean {
@@ -122,11 +127,11 @@ export class LiveBackend implements Candidate, Ledger {
       connections += pool.connections;
       waiting += pool.waiting;
     }
-    const { address, inflight } = this;
+    const { address } = this;
     return {
       address,
       state: this.#state(),
-      inflight,
+      inflight: this.#inWork,
       connections,
       waiting,
       total: this.#total,
@@ -137,7 +142,7 @@ export class LiveBackend implements Candidate, Ledger {
   // ---- Ledger ----------------------------------------------------------------------------------------------------
 
   began(): void {
-    this.inflight++;
+    this.#inWork++;
     this.#total++;
   }
 
@@ -160,7 +165,7 @@ export class LiveBackend implements Candidate, Ledger {
   }
 
   ended(): void {
-    this.inflight--;
+    this.#inWork--;
   }
 
   // ---- inside ----------------------------------------------------------------------------------------------------

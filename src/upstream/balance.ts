@@ -9,7 +9,7 @@ export interface Candidate {
   readonly address: string;
   /** `hashText(address)`. */
   readonly addressHash: number;
-  /** Exchanges in work. */
+  /** Exchanges in work, or waiting for a connection. */
   readonly inflight: number;
   /** One more exchange would find or open a connection at once. */
   readonly hasRoom: boolean;
