@@ -1,0 +1,197 @@
+// The proxies that are compared, each configured for the same work: HTTP/1.1 and TLS in front of one backend, forwarded
+// headers added, an access log written, keep-alive on both sides, one worker.
+// Invariant: no contestant is spared a duty that another one has.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ports } from './ports.ts';
+import { type Program, startProgram } from './process.ts';
+
+export interface Ground {
+  /** A scratch directory of this run. */
+  readonly directory: string;
+  /** PEM of a certificate for bench.test and 127.0.0.1, its key, and both in one file for haproxy. */
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly pairFile: string;
+}
+
+export interface Contestant {
+  readonly name: string;
+  readonly port: number;
+  /** Null: does not take part in TLS questions. */
+  readonly tlsPort: number | null;
+  start(ground: Ground): Promise<Program>;
+}
+
+export async function startBackend(ground: Ground): Promise<Program> {
+  const megabyte = join(ground.directory, 'www');
+  mkdirSync(megabyte, { recursive: true });
+  writeFileSync(join(megabyte, 'megabyte'), Buffer.alloc(1 << 20, 'x'));
+  const conf = join(ground.directory, 'backend.conf');
+  writeFileSync(
+    conf,
+    `worker_processes 1; daemon off; pid ${ground.directory}/backend.pid; error_log ${ground.directory}/backend.err;
+events { worker_connections 8192; }
+http { access_log off; keepalive_requests 1000000000; sendfile on;
+  server { listen 127.0.0.1:${ports.backend} reuseport backlog=4096;
+    location / { default_type text/plain; return 200 "hello from the backend, a small body of text\\n"; }
+    location = /megabyte { root ${megabyte}; } } }`,
+  );
+  return await startProgram('backend', 'nginx', ['-c', conf], ports.backend);
+}
+
+export const turnpike: Contestant = {
+  name: 'turnpike',
+  port: ports.turnpike,
+  tlsPort: ports.turnpikeTls,
+  start(ground) {
+    const file = join(ground.directory, 'turnpike.toml');
+    writeFileSync(
+      file,
+      `state_dir = "${ground.directory}/state"
+workers = 1
+[entrypoints.web]
+address = "127.0.0.1:${ports.turnpike}"
+protocol = "http"
+[entrypoints.websecure]
+address = "127.0.0.1:${ports.turnpikeTls}"
+protocol = "https"
+[tls]
+redirect = false
+[[tls.certificate]]
+cert_file = "${ground.certFile}"
+key_file = "${ground.keyFile}"
+default = true
+[log]
+access = true
+format = "json"
+[external_routes."127.0.0.1"]
+to = "127.0.0.1:${ports.backend}"
+[external_routes."bench.test"]
+to = "127.0.0.1:${ports.backend}"
+`,
+    );
+    const main = join(import.meta.dirname, '..', 'src', 'main.ts');
+    return startProgram('turnpike', process.execPath, [main, 'serve', '--config', file], ports.turnpike);
+  },
+};
+
+export const haproxy: Contestant = {
+  name: 'haproxy',
+  port: ports.haproxy,
+  tlsPort: ports.haproxyTls,
+  start(ground) {
+    const file = join(ground.directory, 'haproxy.cfg');
+    writeFileSync(
+      file,
+      `global
+  nbthread 1
+  log stdout format raw local0
+  ssl-default-bind-options ssl-min-ver TLSv1.2
+defaults
+  mode http
+  log global
+  option httplog
+  option forwardfor
+  timeout client 60s
+  timeout server 60s
+  timeout connect 5s
+  timeout http-keep-alive 60s
+frontend plain
+  bind 127.0.0.1:${ports.haproxy}
+  http-request set-header X-Forwarded-Proto http
+  http-request set-header X-Forwarded-Host %[req.hdr(host)]
+  unique-id-format %[uuid()]
+  unique-id-header X-Request-Id
+  default_backend app
+frontend secure
+  bind 127.0.0.1:${ports.haproxyTls} ssl crt ${ground.pairFile} alpn h2,http/1.1
+  http-request set-header X-Forwarded-Proto https
+  http-request set-header X-Forwarded-Host %[req.hdr(host)]
+  unique-id-format %[uuid()]
+  unique-id-header X-Request-Id
+  default_backend app
+backend app
+  http-reuse always
+  server one 127.0.0.1:${ports.backend}
+`,
+    );
+    return startProgram('haproxy', 'haproxy', ['-f', file], ports.haproxy);
+  },
+};
+
+export const nginx: Contestant = {
+  name: 'nginx',
+  port: ports.nginx,
+  tlsPort: ports.nginxTls,
+  start(ground) {
+    const file = join(ground.directory, 'nginx.conf');
+    const server = `location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_set_header Host $host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+      proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $host;
+      proxy_set_header X-Request-Id $request_id; }`;
+    writeFileSync(
+      file,
+      `worker_processes 1; daemon off; pid ${ground.directory}/nginx.pid; error_log ${ground.directory}/nginx.err;
+events { worker_connections 8192; }
+http { access_log ${ground.directory}/nginx.log; keepalive_requests 1000000000;
+  upstream app { server 127.0.0.1:${ports.backend}; keepalive 256; keepalive_requests 1000000000; }
+  server { listen 127.0.0.1:${ports.nginx}; ${server} }
+  server { listen 127.0.0.1:${ports.nginxTls} ssl http2; ssl_certificate ${ground.certFile};
+    ssl_certificate_key ${ground.keyFile}; ${server} } }`,
+    );
+    return startProgram('nginx', 'nginx', ['-c', file], ports.nginx);
+  },
+};
+
+export const caddy: Contestant = {
+  name: 'caddy',
+  port: ports.caddy,
+  tlsPort: ports.caddyTls,
+  start(ground) {
+    const file = join(ground.directory, 'Caddyfile');
+    const log = `log {
+    output file ${ground.directory}/caddy.log
+  }`;
+    writeFileSync(
+      file,
+      `{
+  admin off
+  auto_https off
+  storage file_system ${ground.directory}/caddy
+}
+http://:${ports.caddy} {
+  bind 127.0.0.1
+  ${log}
+  reverse_proxy 127.0.0.1:${ports.backend}
+}
+https://:${ports.caddyTls} {
+  bind 127.0.0.1
+  tls ${ground.certFile} ${ground.keyFile}
+  ${log}
+  reverse_proxy 127.0.0.1:${ports.backend}
+}
+`,
+    );
+    // One thread of Go code at a time, as everybody else here has one worker.
+    return startProgram(
+      'caddy',
+      'env',
+      ['GOMAXPROCS=1', 'caddy', 'run', '--config', file, '--adapter', 'caddyfile'],
+      ports.caddy,
+    );
+  },
+};
+
+export const httpProxy3: Contestant = {
+  name: 'http-proxy-3',
+  port: ports.httpProxy3,
+  tlsPort: null,
+  start: () =>
+    startProgram(
+      'http-proxy-3',
+      process.execPath,
+      [join(import.meta.dirname, 'http-proxy-3.ts'), String(ports.httpProxy3), String(ports.backend)],
+      ports.httpProxy3,
+    ),
+};

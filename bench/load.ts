@@ -1,0 +1,62 @@
+// Load generators: wrk for HTTP/1.1, h2load for HTTP/2; their reports as numbers.
+// Invariant: a run with one failed request, wrong status or socket error is a failed run, not a slow one.
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+export interface Load {
+  readonly requests: number;
+  readonly seconds: number;
+  /** Microseconds. */
+  readonly p50: number;
+  readonly p99: number;
+}
+
+export interface LoadOptions {
+  readonly connections: number;
+  readonly seconds: number;
+}
+
+export async function wrk(url: string, { connections, seconds }: LoadOptions): Promise<Load> {
+  const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', url]);
+  const failure = /Non-2xx or 3xx responses: \d+|Socket errors: .*/.exec(stdout);
+  if (failure !== null) throw new Error(`${url}: ${failure[0]}`);
+  const total = /(\d+) requests in ([\d.]+)(ms|s|m)/.exec(stdout);
+  if (total === null) throw new Error(`wrk said: ${stdout}`);
+  return {
+    requests: Number(total[1]),
+    seconds: micros(total[2]!, total[3]!) / 1_000_000,
+    p50: percentile(stdout, '50%'),
+    p99: percentile(stdout, '99%'),
+  };
+}
+
+export async function h2load(url: string, streams: number, { connections, seconds }: LoadOptions): Promise<Load> {
+  const args = [`-c${connections}`, `-m${streams}`, `-D${seconds}`, url];
+  const { stdout } = await run('h2load', args);
+  const counts = /requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored/.exec(
+    stdout,
+  );
+  if (counts === null) throw new Error(`h2load said: ${stdout}`);
+  const [, , done, succeeded, failed, errored] = counts.map(Number);
+  if (done !== succeeded || failed !== 0 || errored !== 0) throw new Error(`${url}: ${counts[0]}`);
+  const mean = /time for request:\s+\S+\s+(\S+?)(us|ms|s)\s+(\S+?)(us|ms|s)/.exec(stdout);
+  return {
+    requests: done!,
+    seconds,
+    // h2load tells min, max and mean; the mean stands in for the median, the maximum for the tail.
+    p50: mean === null ? Number.NaN : micros(mean[3]!, mean[4]!),
+    p99: mean === null ? Number.NaN : micros(mean[1]!, mean[2]!),
+  };
+}
+
+function percentile(report: string, label: string): number {
+  const found = new RegExp(`^\\s+${label}\\s+([\\d.]+)(us|ms|s|m)`, 'm').exec(report);
+  return found === null ? Number.NaN : micros(found[1]!, found[2]!);
+}
+
+function micros(amount: string, unit: string): number {
+  const scale: Record<string, number> = { us: 1, ms: 1000, s: 1_000_000, m: 60_000_000 };
+  return Number(amount) * scale[unit]!;
+}
