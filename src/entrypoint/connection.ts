@@ -40,6 +40,7 @@ export class Connection {
   readonly settings: ListenerSettings;
   readonly #host: ConnectionHost;
   #served: Served | null = null;
+  #announces = false;
   #draining = false;
   #grace: Timer | null = null;
 
@@ -70,9 +71,13 @@ export class Connection {
     });
   }
 
-  /** From now on this engine owns the connection. */
-  serve(served: Served): void {
+  /**
+   * From now on this engine owns the connection.
+   * @param announces  its drain tells the client before anything is refused (GOAWAY), so it need not wait
+   */
+  serve(served: Served, announces: boolean): void {
     this.#served = served;
+    this.#announces = announces;
     if (this.#draining) this.#drainServed(served);
   }
 
@@ -94,7 +99,8 @@ export class Connection {
 
   #drainServed(served: Served): void {
     this.#grace?.cancel();
-    if (served.idle) this.#grace = this.settings.clock.after(idleGraceMs, () => this.#served?.drain());
+    if (served.idle && !this.#announces)
+      this.#grace = this.settings.clock.after(idleGraceMs, () => this.#served?.drain());
     else served.drain();
   }
 

@@ -74,7 +74,7 @@ export class FirstBytes implements DeadlineHolder, Served {
     const { deadlines } = this.#deps;
     this.deadlineAt = deadlines.in(this.#connection.limits.headerTimeoutMs);
     deadlines.add(this);
-    this.#connection.serve(this);
+    this.#connection.serve(this, false);
     const socket = this.#socket;
     socket.on('error', ignore);
     socket.on('close', this.#release);
@@ -129,7 +129,7 @@ export function openHttp1(
   deps: HttpDeps,
 ): void {
   const served = new ServerConnection(socket, new Http1Options(connection, tls, deps));
-  connection.serve(served);
+  connection.serve(served, false);
   served.start(initial);
 }
 
@@ -146,7 +146,7 @@ export function openHttp2(
   }
   // HTTP/2 has its own way to end a direction; a FIN is the end of the connection.
   socket.allowHalfOpen = false;
-  connection.serve(deps.serveHttp2(socket, connection.facts(tls)));
+  connection.serve(deps.serveHttp2(socket, connection.facts(tls)), true);
 }
 
 /** What an HTTP/1.1 engine asks of its surroundings; one object a connection. */
