@@ -47,7 +47,8 @@ export class Backends implements GenerationResource {
     const sticky = this.#sticky;
     if (sticky === null) return null;
     const value = sticky.read(ask.head.fields);
-    return value !== null && sticky.names(value, stream.address) ? null : sticky.make(stream.address);
+    if (value !== null && sticky.find(value, [stream]) === 0) return null;
+    return sticky.make(stream.address);
   }
 
   update(service: Service, down: readonly string[]): void {
@@ -114,12 +115,10 @@ export class Backends implements GenerationResource {
   #pinned(sticky: StickyCookie, ask: Ask, now: number): number {
     const value = sticky.read(ask.head.fields);
     if (value === null) return -1;
-    for (let i = 0; i < this.#backends.length; i++) {
-      const backend = this.#backends[i]!;
-      if (backend.address === ask.avoid || !sticky.names(value, backend.address)) continue;
-      return backend.standing(now) === Standing.out ? -1 : i;
-    }
-    return -1;
+    const index = sticky.find(value, this.#backends);
+    if (index < 0) return -1;
+    const backend = this.#backends[index]!;
+    return backend.address === ask.avoid || backend.standing(now) === Standing.out ? -1 : index;
   }
 }
 

@@ -10,7 +10,7 @@ import type { BackendReceiver, BackendStream } from '../message/stream.ts';
 import type { AnswerLimits } from './ask.ts';
 import type { Attempt, ConnectListener, Connector } from './connect.ts';
 import { requestLines } from './h2-fields.ts';
-import { H2BackendStream } from './h2-stream.ts';
+import { H2BackendStream, type H2StreamHost } from './h2-stream.ts';
 import type { Ledger } from './ledger.ts';
 import { type Dial, type Pool, PooledConnection } from './pool.ts';
 
@@ -104,7 +104,7 @@ export class H2Dial implements Dial, ConnectListener, DeadlineHolder {
   }
 }
 
-export class H2Session extends PooledConnection implements DeadlineHolder {
+export class H2Session extends PooledConnection implements H2StreamHost, DeadlineHolder {
   /** Set while a PING is under way. */
   deadlineAt = 0;
   readonly #session: ClientHttp2Session;
@@ -152,12 +152,10 @@ export class H2Session extends PooledConnection implements DeadlineHolder {
     return this.#inWork;
   }
 
-  /** The backend takes WebSockets over HTTP/2 (RFC 8441 §3). */
   get extendedConnect(): boolean {
     return this.#extendedConnect;
   }
 
-  /** Why the connection ended, when it ended badly. */
   get error(): Error | null {
     return this.#error;
   }
@@ -169,14 +167,12 @@ export class H2Session extends PooledConnection implements DeadlineHolder {
     return new H2BackendStream(this, address, this.#served++ > 0, receiver, ledger);
   }
 
-  /** Null: the connection has gone meanwhile; nothing was sent. */
   request(head: RequestHead, endStream: boolean, waitForTrailers: boolean): ClientHttp2Stream | null {
     const session = this.#session;
     if (session.closed || session.destroyed) return null;
     return session.request(requestLines(head, this.#options.scheme), { endStream, waitForTrailers });
   }
 
-  /** Called once for every stream that was opened. */
   streamEnded(): void {
     this.#inWork--;
     this.#options.ledger.ended();
@@ -184,7 +180,6 @@ export class H2Session extends PooledConnection implements DeadlineHolder {
     this.#pool.freed(this);
   }
 
-  /** An answer was given up before it began: is anyone there? Streams tell nothing about a peer that vanished. */
   suspect(): void {
     const session = this.#session;
     if (this.deadlineAt !== 0 || session.destroyed) return;

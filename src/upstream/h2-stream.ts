@@ -9,7 +9,6 @@ import type { Fields } from '../message/fields.ts';
 import type { RequestHead, ResponseHead } from '../message/head.ts';
 import type { BackendReceiver, BackendStream } from '../message/stream.ts';
 import { fieldsOf, responseHeadOf, trailerObject } from './h2-fields.ts';
-import type { H2Session } from './h2-session.ts';
 import type { Ledger } from './ledger.ts';
 import { acceptFor } from './websocket-accept.ts';
 
@@ -17,10 +16,25 @@ import { acceptFor } from './websocket-accept.ts';
 const interimMax = 64;
 const endStreamFlag = constants.NGHTTP2_FLAG_END_STREAM;
 
+/** What a stream asks of its connection. */
+export interface H2StreamHost {
+  /** The backend takes WebSockets over HTTP/2 (RFC 8441 §3). */
+  readonly extendedConnect: boolean;
+  /** Why the connection ended, when it ended badly. */
+  readonly error: Error | null;
+  /** Null: the connection has gone meanwhile; nothing was sent. */
+  request(head: RequestHead, endStream: boolean, waitForTrailers: boolean): ClientHttp2Stream | null;
+  /** Called once for every stream that was opened. */
+  streamEnded(): void;
+  /** An answer was given up before it began: is anyone there? Streams tell nothing about a peer that vanished. */
+  suspect(): void;
+  retire(): void;
+}
+
 export class H2BackendStream implements BackendStream {
   readonly address: string;
   readonly reused: boolean;
-  readonly #session: H2Session;
+  readonly #session: H2StreamHost;
   readonly #ledger: Ledger;
   /** Null as soon as no event must be delivered any more. */
   #receiver: BackendReceiver | null;
@@ -40,7 +54,7 @@ export class H2BackendStream implements BackendStream {
   #trailers: Fields | null = null;
   #slotFreed = false;
 
-  constructor(session: H2Session, address: string, reused: boolean, receiver: BackendReceiver, ledger: Ledger) {
+  constructor(session: H2StreamHost, address: string, reused: boolean, receiver: BackendReceiver, ledger: Ledger) {
     this.#session = session;
     this.address = address;
     this.reused = reused;

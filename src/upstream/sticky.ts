@@ -23,11 +23,15 @@ export class StickyCookie {
     return this.#name;
   }
 
-  /** True when the request carries our cookie for this backend. */
-  names(value: string, address: string): boolean {
-    const expected = this.#valueOf(address);
+  /** Index of the backend that the value names, or -1. */
+  find(value: string, backends: readonly { readonly address: string }[]): number {
     const given = Buffer.from(value, 'latin1');
-    return given.length === expected.length && timingSafeEqual(given, expected);
+    const key = this.#currentKey();
+    for (let i = 0; i < backends.length; i++) {
+      const expected = this.#valueOf(backends[i]!.address, key);
+      if (given.length === expected.length && timingSafeEqual(given, expected)) return i;
+    }
+    return -1;
   }
 
   /** The value of this cookie in a request, or null. */
@@ -37,16 +41,20 @@ export class StickyCookie {
 
   /** A Set-Cookie value for this backend. */
   make(address: string): string {
-    return `${this.#name}=${this.#valueOf(address).toString('latin1')}; Path=/; HttpOnly; SameSite=Lax`;
+    const value = this.#valueOf(address, this.#currentKey()).toString('latin1');
+    return `${this.#name}=${value}; Path=/; HttpOnly; SameSite=Lax`;
+  }
+
+  #currentKey(): Buffer {
+    const key = this.#cookieKey();
+    if (this.#key?.equals(key) === true) return this.#key;
+    this.#key = key;
+    this.#values.clear();
+    return key;
   }
 
   /** HMAC over service and address: it names the backend to us, proves that we said so, and tells others nothing. */
-  #valueOf(address: string): Buffer {
-    const key = this.#cookieKey();
-    if (this.#key === null || !this.#key.equals(key)) {
-      this.#key = key;
-      this.#values.clear();
-    }
+  #valueOf(address: string, key: Buffer): Buffer {
     let value = this.#values.get(address);
     if (value === undefined) {
       const mac = createHmac('sha256', key).update(`sticky\0${this.#service}\0${address}`).digest();
