@@ -19,6 +19,8 @@ export interface Questions {
   hold: { ask: { readonly services: readonly string[] }; answer: null };
   /** Serves what was prepared. Not refusable. `drainMs`: limits of this change only, by service. */
   commit: { ask: { readonly drainMs: Readonly<Record<string, number>> }; answer: { readonly flips: readonly Flip[] } };
+  /** Is anybody there? */
+  ping: { ask: null; answer: null };
   stats: { ask: null; answer: WorkerStats };
   metrics: { ask: null; answer: ProcessMetrics };
 }

@@ -8,39 +8,50 @@ import { onSignals } from './signals.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
 
 export async function serve(options: SupervisorOptions): Promise<number> {
+  let supervisor: Supervisor | null = null;
+  let leave = (): void => {};
+  const leaving = new Promise<void>((resolve) => {
+    leave = resolve;
+  });
+  // From the beginning: who asks for an end while the start is under way gets an orderly one right after it.
+  const quiet = onSignals({
+    reload: () => void supervisor?.reload(),
+    drain: () => leave(),
+    endNow: () => {
+      supervisor?.endNow();
+      // Whatever is still open must not keep the process; workers follow when their channel breaks.
+      process.exit(1);
+    },
+  });
+  try {
+    const started = await start(options);
+    if (started === null) return 1;
+    supervisor = started;
+    await leaving;
+    return await started.drain();
+  } finally {
+    quiet();
+  }
+}
+
+/** Null: refused, and said why. */
+async function start(options: SupervisorOptions): Promise<Supervisor | null> {
   const loaded = await loadConfig(options.configFile);
   for (const warning of loaded.warnings) console.error(`warning: ${formatProblem(warning)}`);
   if (!loaded.ok) return refuse(loaded.problems);
-  let supervisor: Supervisor;
   try {
-    supervisor = await Supervisor.start(options, loaded.declaration, loaded.warnings);
+    return await Supervisor.start(options, loaded.declaration, loaded.warnings);
   } catch (error) {
     if (error instanceof CertificateProblems) return refuse(error.problems);
     if (!(error instanceof Fault)) throw error;
     console.error(`error: ${error.message}`);
-    return 1;
+    return null;
   }
-  return await new Promise((resolve) => {
-    const quiet = onSignals({
-      reload: () => void supervisor.reload(),
-      drain: () => {
-        supervisor.drain().then((code) => {
-          quiet();
-          resolve(code);
-        });
-      },
-      endNow: () => {
-        supervisor.endNow();
-        // Whatever is still open must not keep the process.
-        process.exit(1);
-      },
-    });
-  });
 }
 
-function refuse(problems: readonly Problem[]): number {
+function refuse(problems: readonly Problem[]): null {
   for (const problem of problems) console.error(`error: ${formatProblem(problem)}`);
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
   console.error(`${count}; nothing was started`);
-  return 1;
+  return null;
 }

@@ -21,6 +21,12 @@ export interface WorkerPoolDeps {
 
 /** A worker that does not come up within this time never will. */
 const bootMs = 15_000;
+const pingMs = 2000;
+/**
+ * A worker that misses this many in a row stands still, and so do its connections. Counted instead of timed: when it is
+ * this process that stood still, the answers are there before the next count.
+ */
+const missedPings = 5;
 /** A process that lived this long did not die of its start. */
 const settledMs = 10_000;
 const firstBackoffMs = 100;
@@ -134,6 +140,23 @@ export class WorkerPool {
     return worker;
   }
 
+  /** Kills a worker that does not answer, from its first commit to its end. */
+  #watch(worker: WorkerHandle): void {
+    const { clock, log } = this.#deps;
+    let missed = 0;
+    const timer = clock.every(pingMs, () => {
+      if (missed === 0) {
+        worker.ask('ping', null).then(() => {
+          missed = 0;
+        });
+      }
+      if (missed++ < missedPings) return;
+      log.error('worker-silent', { slot: worker.slot, pid: worker.pid });
+      worker.kill();
+    });
+    worker.left.then(() => timer.cancel());
+  }
+
   async #booted(worker: WorkerHandle): Promise<void> {
     const timer = this.#deps.clock.after(bootMs, () => worker.kill());
     const up = await Promise.race([worker.booted.then(() => true), worker.left.then(() => false)]);
@@ -154,6 +177,7 @@ export class WorkerPool {
 
   /** Restarts the slot when this process dies without having been asked to leave. */
   #guard(slot: Slot, worker: WorkerHandle): void {
+    this.#watch(worker);
     worker.left.then(() => {
       if (slot.worker !== worker || worker.state === 'leaving' || this.#closing) return;
       this.#deps.log.error('worker-died', { slot: slot.number, pid: worker.pid, ending: worker.ending });

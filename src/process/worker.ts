@@ -123,6 +123,9 @@ class Worker {
         this.#traffic.abort(this.#prepared);
         this.#prepared = null;
         break;
+      case 'ping':
+        this.#answer<'ping'>(message.id, () => null);
+        break;
       case 'stats':
         this.#answer<'stats'>(message.id, () => this.#stats());
         break;
