@@ -111,6 +111,16 @@ describe('the file as a whole', () => {
     expect((await declare(text)).settings.minVersion).toBe(version);
   });
 
+  test.each([
+    // Tests have no terminal.
+    ['', 'json'],
+    ['[log]\nformat = "auto"', 'json'],
+    ['[log]\nformat = "json"', 'json'],
+    ['[log]\nformat = "pretty"', 'pretty'],
+  ])('%s → access log %s', async (text, format) => {
+    expect((await declare(text)).settings.accessLogFormat).toBe(format);
+  });
+
   test('a missing, an unreadable and a binary file are problems, not exceptions', async () => {
     const binary = join(directory, 'binary.toml');
     writeFileSync(binary, Buffer.from([0x61, 0x3d, 0xff]));
@@ -296,6 +306,13 @@ describe('routes', () => {
     ],
   ])('a path has the backends or the answer %s', async (_, lines, action) => {
     expect((await routeOf(to + path(lines), '/p')).action).toEqual(action);
+  });
+
+  test.each<[string, RouteAction]>([
+    ['redirect = "/x"\n', { kind: 'redirect', status: 308, to: '/x' }],
+    ['respond = { body = "x" }\n', { kind: 'respond', status: 200, headers: [], body: 'x' }],
+  ])('a path without an answer has that of its host: %s', async (answer, action) => {
+    expect((await routeOf(answer + path('path = "/p"\nretry = false'), '/p')).action).toEqual(action);
   });
 
   test('what a host puts before every path holds for its paths too', async () => {

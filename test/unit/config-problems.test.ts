@@ -10,6 +10,8 @@ const directory = mkdtempSync(join(tmpdir(), 'turnpike-problems-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const empty = join(directory, 'empty');
 writeFileSync(empty, '');
+const large = join(directory, 'large');
+writeFileSync(large, Buffer.alloc(1024 * 1024 + 1, 'x'));
 
 type Expected = readonly [key: string, line: number, words: string];
 type Row = readonly [text: string, ...expected: Expected[]];
@@ -379,6 +381,7 @@ describe('hosts', () => {
       `[entrypoints.web]\naddress = ":80"\nprotocol = "http"\n${inRoute('entrypoints = ["wbe"]')}`,
       [`${route}.entrypoints[0]`, 6, 'did you mean "web"?'],
     ],
+    [inRoute('entrypoints = [5, "nope"]'), [`${route}.entrypoints[0]`, 3, '5 is an integer']],
     [inRoute('entrypoints = []'), [`${route}.entrypoints`, 3, 'is empty']],
     [inRoute('entrypoints = "web"'), [`${route}.entrypoints`, 3, 'not a list']],
   ]);
