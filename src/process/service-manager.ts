@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process';
 import type { Log } from '../base/log.ts';
 
-export type ServiceMoment = 'ready' | 'reloading' | 'stopping';
+export type ServiceMoment = 'READY' | 'RELOADING' | 'STOPPING';
 
 export class ServiceManager {
   readonly #environment: NodeJS.ProcessEnv;
@@ -17,7 +17,7 @@ export class ServiceManager {
   notify(moment: ServiceMoment): void {
     if (this.#environment['NOTIFY_SOCKET'] === undefined) return;
     // Node has no unix datagram sockets; the program that systemd brings for scripts does it (NotifyAccess=all).
-    execFile('systemd-notify', [`--${moment}`], { timeout: 5000 }, (error) => {
+    execFile('systemd-notify', [`${moment}=1`], { timeout: 5000 }, (error) => {
       if (error !== null) this.#log.warn('notify-failed', { moment, error: error.message });
     });
   }

@@ -141,7 +141,7 @@ export class Supervisor implements Household {
     if (this.#ended) return 0;
     this.#ended = true;
     this.#log.info('draining');
-    this.#manager.notify('stopping');
+    this.#manager.notify('STOPPING');
     this.#quieten();
     await this.#serving.drain(drainGraceMs);
     this.#close();
@@ -168,7 +168,7 @@ export class Supervisor implements Household {
     this.#control = await ControlSocket.listen(path, createControlHandler(this.#operations, this.#log));
     await this.#watch.set([this.configFile]);
     this.#rotation = this.#clock.every(ticketKeyLifeMs, () => this.#serving.rotateTicketKey());
-    this.#manager.notify('ready');
+    this.#manager.notify('READY');
     this.#log.info('serving', {
       config: this.configFile,
       revision: this.#serving.snapshot.revision,
@@ -178,9 +178,9 @@ export class Supervisor implements Household {
   }
 
   async #reload(): Promise<ReloadResult> {
-    this.#manager.notify('reloading');
+    this.#manager.notify('RELOADING');
     const result = await this.#tryReload();
-    this.#manager.notify('ready');
+    this.#manager.notify('READY');
     const { outcome, problems, fault } = result;
     this.lastReload = { at: this.#clock.now(), outcome, problems, fault };
     this.#metrics.reloaded(outcome);
