@@ -38,8 +38,9 @@ export class Health {
     this.#onChange();
   }
 
-  /** The service goes to other backends: what was found out about the old ones' addresses is void. */
-  pardon(service: string): void {
+  /** The service goes to other backends: ejections are void, and what just passed a probe (`proven`) is up. */
+  pardon(service: string, proven: readonly string[]): void {
+    this.#active.pardon(service, proven);
     for (const [key, { timer }] of this.#ejected) {
       if (!key.startsWith(`${service} `)) continue;
       timer.cancel();

@@ -69,6 +69,7 @@ export class PublicationRun {
   readonly #flips: Flip[] = [];
   #state;
   #timer: Timer | null = null;
+  readonly #unwatch: readonly (() => void)[];
   #heldAt: number | null = null;
   #settle: (published: Published) => void = () => {};
   #fail: (fault: Fault) => void = () => {};
@@ -94,9 +95,9 @@ export class PublicationRun {
       this.#settle = resolve;
       this.#fail = reject;
     });
-    for (const worker of this.#workers.values()) {
-      worker.left.then(() => this.#event({ kind: 'left', worker: worker.id }));
-    }
+    this.#unwatch = [...this.#workers.values()].map((worker) =>
+      worker.onLeft(() => this.#event({ kind: 'left', worker: worker.id })),
+    );
     this.#event({ kind: 'begin' });
   }
 
@@ -181,6 +182,7 @@ export class PublicationRun {
 
   #finish(): void {
     this.#timer?.cancel();
+    for (const unwatch of this.#unwatch) unwatch();
     const { fault } = this.#state;
     if (fault !== null) {
       this.#fail(new Fault(fault.code as FaultCode, fault.detail));

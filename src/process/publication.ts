@@ -81,12 +81,11 @@ export class Publisher {
     return this.#tail;
   }
 
-  /** Death and silence are refusals. */
+  /** Silence is a refusal, as death is. */
   async #answer<M extends Move>(worker: WorkerChannel, move: M, ask: Questions[M]['ask']): Promise<Answer<M>> {
-    const died = worker.left.then(() => refusal('publish-refused', `it died during ${move}`));
     const late = after(this.#ground.clock, moveDeadlines[move]);
     const silent = late.over.then(() => refusal('publish-timeout', `no answer to ${move} in time`));
-    const answer = await Promise.race([worker.ask(move, ask), died, silent]);
+    const answer = await Promise.race([worker.ask(move, ask), silent]);
     late.timer.cancel();
     return answer;
   }

@@ -8,6 +8,7 @@ import { onSignals } from './signals.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
 
 export async function serve(options: SupervisorOptions): Promise<number> {
+  process.title = 'turnpike';
   let supervisor: Supervisor | null = null;
   let leave = (): void => {};
   const leaving = new Promise<void>((resolve) => {
@@ -15,7 +16,7 @@ export async function serve(options: SupervisorOptions): Promise<number> {
   });
   // From the beginning: who asks for an end while the start is under way gets an orderly one right after it.
   const quiet = onSignals({
-    reload: () => void supervisor?.reload(),
+    reload: () => supervisor?.reloadSoon(),
     drain: () => leave(),
     endNow: () => {
       supervisor?.endNow();

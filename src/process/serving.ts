@@ -161,7 +161,7 @@ export class Serving {
     let drain: Drain | null = null;
     const published = await this.#publisher.publish(
       () => {
-        if (wish.intent.kind !== 'state') this.health.pardon(wish.service);
+        if (wish.intent.kind !== 'state') this.health.pardon(wish.service, wish.proven);
         return this.#proposals.wish(wish);
       },
       (move) => {
@@ -271,7 +271,7 @@ export class Serving {
         const late = new Promise<null>((resolve) => {
           timer = this.#options.clock.after(answerMs, () => resolve(null));
         });
-        const answer = await Promise.race([worker.ask(question, null), worker.left.then(() => null), late]);
+        const answer = await Promise.race([worker.ask(question, null), late]);
         (timer as Timer | null)?.cancel();
         return answer?.ok ? [worker, answer.value] : null;
       }),

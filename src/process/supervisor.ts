@@ -91,7 +91,7 @@ export class Supervisor implements Household {
     this.#store = StateStore.open(declaration.stateDir);
     const publish = (part: CertificatesPart): void => this.#serving.publishCertificates(part);
     this.#certificates = new Certificates(declaration.stateDir, clock, log, this.#metrics.registry, publish);
-    this.#watch = new PathWatch({ clock, log, quietMs: 500, onChange: () => this.#fileChanged() });
+    this.#watch = new PathWatch({ clock, log, quietMs: 500, onChange: () => this.reloadSoon() });
     this.#serving = new Serving({
       clock,
       log,
@@ -234,8 +234,8 @@ export class Supervisor implements Household {
     }
   }
 
-  /** An editor's save. The file may have been touched only; then `reload` finds nothing changed. */
-  #fileChanged(): void {
+  /** Nobody waits for the answer: the log and `status` have it. A file that was touched only changes nothing. */
+  reloadSoon(): void {
     this.reload().catch((error: unknown) => this.#log.error('reload-failed', { err: error }));
   }
 

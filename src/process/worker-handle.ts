@@ -16,7 +16,9 @@ export interface WorkerChannel {
   /** Digests of the parts that the worker serves; null before its first commit. */
   digests: Readonly<Record<PartName, string>> | null;
   readonly left: Promise<void>;
-  /** Never settles when the worker leaves first: watch `left`. */
+  /** For those who care for a while only: a promise would keep every one of them. Returns what ends the interest. */
+  onLeft(listener: () => void): () => void;
+  /** A worker that leaves first has refused. */
   ask<Q extends Question>(question: Q, ask: Questions[Q]['ask']): Promise<Answer<Q>>;
   tell(message: ToWorker): void;
   lend(key: string, handle: SendHandle): void;
@@ -46,6 +48,8 @@ export class WorkerHandle implements WorkerChannel {
   readonly #child: ChildProcess;
   readonly #onNotice: (worker: WorkerHandle, notice: Notice) => void;
   readonly #pending = new Map<number, (answer: Answer<Question>) => void>();
+  readonly #leftListeners = new Set<() => void>();
+  #gone = false;
   #lastId = 0;
 
   constructor(start: WorkerStart, onNotice: (worker: WorkerHandle, notice: Notice) => void) {
@@ -64,8 +68,12 @@ export class WorkerHandle implements WorkerChannel {
     // Sending to a process that just died reports here; its end is what counts.
     this.#child.on('error', () => {});
     this.left = new Promise((resolve) => {
-      this.#child.once('exit', () => resolve());
-      if (this.#child.pid === undefined) this.#child.once('error', () => resolve());
+      const leave = (): void => {
+        this.#leave();
+        resolve();
+      };
+      this.#child.once('exit', leave);
+      if (this.#child.pid === undefined) this.#child.once('error', leave);
     });
     this.tell({ kind: 'start', slot: start.slot, workers: start.workers, logLevel: start.logLevel });
   }
@@ -77,7 +85,13 @@ export class WorkerHandle implements WorkerChannel {
     return exitCode === null ? null : `exit code ${exitCode}`;
   }
 
+  onLeft(listener: () => void): () => void {
+    this.#leftListeners.add(listener);
+    return () => this.#leftListeners.delete(listener);
+  }
+
   ask<Q extends Question>(question: Q, ask: Questions[Q]['ask']): Promise<Answer<Q>> {
+    if (this.#gone) return Promise.resolve(goneAnswer);
     const id = ++this.#lastId;
     return new Promise((resolve) => {
       this.#pending.set(id, resolve as (answer: Answer<Question>) => void);
@@ -98,6 +112,15 @@ export class WorkerHandle implements WorkerChannel {
     this.#child.kill('SIGKILL');
   }
 
+  #leave(): void {
+    this.#gone = true;
+    // Those who watch hear of the end before their questions are answered by it.
+    for (const listener of this.#leftListeners) listener();
+    this.#leftListeners.clear();
+    for (const resolve of this.#pending.values()) resolve(goneAnswer);
+    this.#pending.clear();
+  }
+
   #take(message: FromWorker, booted: () => void): void {
     if (message.kind === 'booted') booted();
     else if (message.kind === 'answer') {
@@ -110,6 +133,8 @@ export class WorkerHandle implements WorkerChannel {
     } else this.#onNotice(this, message);
   }
 }
+
+const goneAnswer = { ok: false, fault: { code: 'publish-refused', detail: 'the worker is gone' } } as const;
 
 /** A send that fails means a worker that ends, and `left` tells that. */
 function ignoreSendError(): void {}

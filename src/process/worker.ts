@@ -49,6 +49,7 @@ class Worker {
   #moving: readonly string[] = [];
 
   constructor({ slot, workers, logLevel }: Start) {
+    process.title = `turnpike worker ${slot}`;
     const clock = systemClock;
     const metrics = this.#metrics;
     const log = createLog(logLevel, { worker: slot });

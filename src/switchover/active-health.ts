@@ -45,6 +45,13 @@ export class ActiveHealth {
     }
   }
 
+  /** These addresses just passed a probe of another kind: they are up until checks in a row say otherwise. */
+  pardon(service: string, addresses: readonly string[]): void {
+    for (const check of this.#checks.values()) {
+      if (check.service === service && addresses.includes(check.address)) check.health = unknownHealth;
+    }
+  }
+
   /** Service name → addresses that are down. */
   down(): ReadonlyMap<string, readonly string[]> {
     const down = new Map<string, string[]>();

@@ -55,7 +55,7 @@ test('a switch begins with a clean slate', () => {
   const { clock, health } = world();
   health.eject('a', 'h:1', 5000);
   health.eject('single', 'h:1', 5000);
-  health.pardon('a');
+  health.pardon('a', []);
   expect(health.isEjected('a', 'h:1')).toBe(false);
   expect(health.isEjected('single', 'h:1')).toBe(true);
   expect(clock.pending).toBe(1);

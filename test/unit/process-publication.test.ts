@@ -21,6 +21,8 @@ class ScriptedWorker implements WorkerChannel {
     commit: 'agree',
   };
   killed = false;
+  readonly watchers = new Set<() => void>();
+  readonly #unanswered: Unanswered[] = [];
   readonly #log: string[];
   #leave: () => void = () => {};
 
@@ -37,7 +39,7 @@ class ScriptedWorker implements WorkerChannel {
     this.#log.push(`${this.id} ${question}`);
     if (question === 'prepare') this.prepared = (ask as Questions['prepare']['ask']).delta;
     const reply = this.script[question];
-    if (reply === undefined) return new Promise(() => {});
+    if (reply === undefined) return new Promise((resolve) => this.#unanswered.push(resolve as Unanswered));
     if (reply !== 'agree') return Promise.resolve({ ok: false, fault: reply as FaultAnswer });
     return Promise.resolve({ ok: true, value: this.#answer(question) } as Answer<Q>);
   }
@@ -56,7 +58,14 @@ class ScriptedWorker implements WorkerChannel {
     this.killed = true;
   }
 
+  onLeft(listener: () => void): () => void {
+    this.watchers.add(listener);
+    return () => this.watchers.delete(listener);
+  }
+
   die(): void {
+    for (const listener of this.watchers) listener();
+    for (const answer of this.#unanswered) answer({ ok: false, fault: { code: 'publish-refused', detail: 'gone' } });
     this.#leave();
   }
 
@@ -66,6 +75,7 @@ class ScriptedWorker implements WorkerChannel {
   }
 }
 
+type Unanswered = (answer: Answer<Question>) => void;
 type FaultAnswer = Extract<Answer<'prepare'>, { ok: false }>['fault'];
 
 function world(names: readonly string[] = ['w1', 'w2']) {
@@ -217,6 +227,14 @@ test.each(['prepare', 'hold'] as const)('a death during %s aborts', async (move)
   await settle();
   workers[1]!.die();
   await expect(publishing).rejects.toMatchObject({ code: 'publish-refused' });
+});
+
+test('a publication that is over keeps no hold on its workers', async () => {
+  const { publisher, propose, workers } = await started();
+  await publisher.publish(propose(second));
+  workers[1]!.script.prepare = { code: 'internal', detail: 'no' };
+  await publisher.publish(propose({ routing: parts(3, '10.0.0.3:80').routing })).catch(() => {});
+  expect(workers.map((worker) => worker.watchers.size)).toEqual([0, 0]);
 });
 
 test('publications wait for each other, and each is made from what the one before left', async () => {

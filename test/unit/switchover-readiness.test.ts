@@ -151,6 +151,19 @@ test('an address that just passed a probe is not asked again before its interval
   expect(asked).toEqual(['h:2 5000']);
 });
 
+test('a backend that is down counts as up again once a switch has proven it', async () => {
+  const { active, clock, seconds } = watched('-');
+  active.follow([checked(['h:1', 'h:2'])]);
+  clock.advance(0);
+  await seconds(2);
+  active.pardon('other', ['h:1']);
+  expect(active.down().get('a')).toEqual(['h:1', 'h:2']);
+  active.pardon('a', ['h:1']);
+  expect(active.down().get('a')).toEqual(['h:2']);
+  await seconds(2);
+  expect(active.down().get('a')).toEqual(['h:1', 'h:2']);
+});
+
 test('what is no longer followed is left alone', async () => {
   const { active, clock } = watched('+');
   active.follow([checked(['h:1'])]);
