@@ -17,8 +17,12 @@ interface Program {
 const programs: readonly Program[] = [
   { command: 'openssl', debian: 'openssl', use: 'TLS policy and certificate tests (test certificates, s_client)' },
   { command: 'curl', debian: 'curl', use: 'TLS policy tests with a second client' },
-  { command: 'nginx', debian: 'nginx', use: 'bench: backend and contestant' },
-  { command: 'haproxy', debian: 'haproxy', use: 'bench: contestant' },
+  { command: 'nginx', debian: 'nginx', use: 'differential tests: an origin; bench: backend and contestant' },
+  { command: 'haproxy', debian: 'haproxy', use: 'differential tests: an origin; bench: contestant' },
+  // The program and its modules, without the service around it.
+  { command: 'apache2', debian: 'apache2-bin', use: 'differential tests: an origin' },
+  { command: 'lighttpd', debian: 'lighttpd', use: 'differential tests: an origin' },
+  { command: 'slowhttptest', debian: 'slowhttptest', use: 'tests of slow clients' },
   { command: 'caddy', debian: 'caddy', use: 'bench: contestant' },
   { command: 'wrk', debian: 'wrk', use: 'bench: load generator for HTTP/1.1' },
   { command: 'h2load', debian: 'nghttp2-client', use: 'bench: load generator for HTTP/2' },
