@@ -1,5 +1,7 @@
 // What one exchange was, for its log line and its counters.
 // Invariant: plain facts, written by the exchange as they become known and read once, at its end.
+import type { Clock } from '../base/clock.ts';
+import type { RequestHead } from '../message/head.ts';
 import type { Reason } from '../model/reason.ts';
 
 export class ExchangeRecord {
@@ -33,12 +35,12 @@ export class ExchangeRecord {
   backendReadyAt = 0;
   responseHeadAt = 0;
 
-  constructor(method: string, target: string, version: number, client: string, startedAt: number, started: number) {
-    this.method = method;
-    this.target = target;
-    this.version = version;
+  constructor(head: Pick<RequestHead, 'method' | 'target' | 'version'>, client: string, clock: Clock) {
+    this.method = head.method;
+    this.target = head.target;
+    this.version = head.version;
     this.client = client;
-    this.startedAt = startedAt;
-    this.started = started;
+    this.startedAt = clock.now();
+    this.started = clock.monotonic();
   }
 }

@@ -55,6 +55,7 @@ export class H2ClientStream implements ClientStream {
     this.#requestEnded = ended || head.method === 'CONNECT';
     this.#stream[owner] = this;
     stream.on('error', ignore);
+    stream.on('aborted', onAborted);
     stream.on('close', onClose);
     stream.on('drain', onDrain);
   }
@@ -191,6 +192,13 @@ export class H2ClientStream implements ClientStream {
     if (!this.#over) this.receiver.clientWritable();
   }
 
+  /** RST_STREAM before our answer was complete: known at once, also while the body is paused. */
+  aborted(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.receiver.requestAborted(this.#failure ?? new Fault('client-gone', `RST_STREAM ${this.#stream.rstCode}`));
+  }
+
   closed(): void {
     const stream = this.#stream;
     this.#owner.streamClosed(this);
@@ -250,6 +258,9 @@ function onWantTrailers(this: OwnedStream): void {
 }
 function onDrain(this: OwnedStream): void {
   this[owner]?.drained();
+}
+function onAborted(this: OwnedStream): void {
+  this[owner]?.aborted();
 }
 function onClose(this: OwnedStream): void {
   this[owner]?.closed();

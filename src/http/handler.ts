@@ -2,7 +2,7 @@
 // Invariant: a request is counted and logged exactly once, whether it became an exchange or was refused before.
 import type { Clock } from '../base/clock.ts';
 import type { Deadlines } from '../base/deadlines.ts';
-import type { Fault } from '../base/fault.ts';
+import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { RequestHead } from '../message/head.ts';
@@ -76,7 +76,7 @@ export class HttpHandler {
       exchange.arrive();
     } catch (error) {
       this.log.error('bug', { error });
-      exchange.crashed(error);
+      exchange.fail(new Fault('internal', 'bug', { cause: error }));
     }
   }
 
@@ -92,11 +92,10 @@ export class HttpHandler {
 
   /** Such a thing happened on this connection: one line, one count. */
   refused(fault: Fault, facts: ConnectionFacts): void {
-    const now = this.clock.monotonic();
-    const record = new ExchangeRecord('', '', 0, facts.peerAddress, this.clock.now(), now);
+    const record = new ExchangeRecord(unreadHead, facts.peerAddress, this.clock);
     record.status = fault.status;
     record.reason = reasonOf(fault.code);
-    this.#account(record, connectionPlan(facts), null, now);
+    this.#account(record, connectionPlan(facts), null, record.started);
   }
 
   // ---- called by exchanges ---------------------------------------------------------------------------------------
@@ -120,3 +119,5 @@ export class HttpHandler {
     this.#accessLog.record(record, connection, now);
   }
 }
+
+const unreadHead = { method: '', target: '', version: 0 };

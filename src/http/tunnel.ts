@@ -1,7 +1,7 @@
 // Bytes in both directions between a client and a backend that agreed to a WebSocket.
 // Invariant: every byte passes once and in order; both sides end together: a half-close passes on and lingers for at most
 // 30 s, a reset passes on as a reset. A close frame of ours is only ever put between two frames.
-import { constants, type Http2Stream } from 'node:http2';
+import type { Http2Stream } from 'node:http2';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
@@ -125,12 +125,13 @@ export class Tunnel {
 /** Ends a stream so that its peer cannot take it for a proper end. */
 export function resetStream(stream: Duplex): void {
   if (stream.destroyed) return;
-  if (isHttp2Stream(stream)) stream.close(constants.NGHTTP2_CANCEL);
+  // `close` would put END_STREAM in front of the reset.
+  if (isHttp2Stream(stream)) stream.destroy(new Error('reset'));
   else if (stream instanceof Socket && !(stream instanceof TLSSocket)) stream.resetAndDestroy();
   else stream.destroy();
 }
 
 /** node:http2 does not export its classes. */
-export function isHttp2Stream(stream: Duplex): stream is Http2Stream {
+function isHttp2Stream(stream: Duplex): stream is Http2Stream {
   return 'rstCode' in stream;
 }

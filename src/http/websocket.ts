@@ -1,9 +1,10 @@
 // The WebSocket handshake between clients of both protocol versions and backends (RFC 6455 §4, RFC 8441 §5). Pure.
 // Invariant: inside Turnpike a handshake always has the HTTP/1.1 form; what the other version lacks is made here and,
 // where a peer has to prove something, checked here.
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { FieldId } from '../message/field-id.ts';
 import type { RequestHead, ResponseHead } from '../message/head.ts';
+import { acceptFor } from '../upstream/websocket-accept.ts';
 
 /**
  * Gives an extended CONNECT the form of RFC 6455: GET with a key of ours. Returns the Sec-WebSocket-Accept that the backend
@@ -25,19 +26,4 @@ export function asHandshake(request: RequestHead): string | null {
 /** True when the backend proved that it read the key we made for it. */
 export function provesAccept(response: ResponseHead, expected: string): boolean {
   return response.fields.get(FieldId.SecWebSocketAccept) === expected;
-}
-
-/**
- * Completes the agreement for an HTTP/1.1 client: a backend that was asked by extended CONNECT answers 200 without a proof,
- * so the proof is made from the client's own key.
- */
-export function completeAccept(request: RequestHead, response: ResponseHead): void {
-  const key = request.fields.get(FieldId.SecWebSocketKey);
-  if (key === null || response.fields.has(FieldId.SecWebSocketAccept)) return;
-  response.fields.push('Sec-WebSocket-Accept', acceptFor(key), FieldId.SecWebSocketAccept);
-}
-
-/** RFC 6455 §4.2.2. */
-export function acceptFor(key: string): string {
-  return createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`, 'latin1').digest('base64');
 }
