@@ -23,8 +23,6 @@ const connectionWindow = 4 * 1024 * 1024;
 const pingTimeoutMs = 5_000;
 
 const fixedOptions = {
-  // Megabytes; by default ten, which a few dozen stalled answers would fill and the next one be refused for.
-  maxSessionMemory: 128,
   maxReservedRemoteStreams: 0,
   // A proxy passes on what it got; which fields may repeat is between client and backend.
   strictSingleValueFields: false,
