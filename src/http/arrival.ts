@@ -8,7 +8,7 @@ import type { Reason } from '../model/reason.ts';
 import type { RouteAction } from '../model/snapshot.ts';
 import type { Answer } from './answer.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
-import type { HostMatch } from './match.ts';
+import type { HostMatch } from './host-match.ts';
 import { judgePlaintextRequest } from './plaintext.ts';
 import type { RoutePlan } from './plans.ts';
 import { fixedAnswer, redirectAnswer } from './respond.ts';

@@ -1,8 +1,8 @@
 // What every request of one client connection shares: constants for headers and log lines, and the last host matched.
 // Invariant: made once per connection from its frozen facts; nothing in it outlives the plans it was matched with.
 import type { ConnectionFacts } from '../message/stream.ts';
+import type { HostMatch } from './host-match.ts';
 import { jsonText } from './json-text.ts';
-import type { HostMatch } from './match.ts';
 
 export class ConnectionPlan {
   readonly facts: ConnectionFacts;

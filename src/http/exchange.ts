@@ -1,14 +1,18 @@
 // One HTTP exchange, from arrival to log line; the same for HTTP/1.1 and HTTP/2 clients.
 // Invariant: ends exactly once, in `#finish`, with its claim released, its backend given back or broken off, and one log
 // line written; after that every event is void.
-import type { DeadlineHolder } from '../base/deadlines.ts';
+import type { Clock } from '../base/clock.ts';
+import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 import { Fault } from '../base/fault.ts';
+import type { Log } from '../base/log.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
 import type { RequestHead } from '../message/head.ts';
 import type { ClientStream, RequestReceiver } from '../message/stream.ts';
 import type { Reason } from '../model/reason.ts';
+import type { Settings } from '../model/snapshot.ts';
 import type { LiveService, Waiter } from '../traffic/live-service.ts';
+import type { Traffic } from '../traffic/traffic.ts';
 import type { Backends } from '../upstream/backends.ts';
 import { type Answer, faultAnswer } from './answer.ts';
 import { judgeArrival } from './arrival.ts';
@@ -16,11 +20,12 @@ import { clientAddress } from './client-address.ts';
 import { type ConnectionPlan, connectionPlan } from './connection-plan.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { reasonOf } from './fault-text.ts';
-import { Forward } from './forward.ts';
-import type { HttpHandler } from './handler.ts';
-import { type HostMatch, matchHost } from './match.ts';
-import type { RoutePlan } from './plans.ts';
+import { Forward, type ForwardHost } from './forward.ts';
+import type { HostMatch } from './host-match.ts';
+import { matchHost } from './match.ts';
+import type { Plans, RoutePlan } from './plans.ts';
 import { applyRoute, givenRequestId, prepareRequest, type Undo, undoRoute } from './request-headers.ts';
+import type { RequestIds } from './request-id.ts';
 import { mayTryAgain } from './retry.ts';
 import { asHandshake } from './websocket.ts';
 
@@ -35,14 +40,30 @@ type Phase =
   | 'ending'
   | 'done';
 
-export class Exchange implements RequestReceiver, Waiter, DeadlineHolder {
+/** What exchanges share. */
+export interface ExchangeHost {
+  readonly traffic: Traffic<Backends>;
+  readonly clock: Clock;
+  readonly deadlines: Deadlines;
+  readonly log: Log;
+  readonly requestIds: RequestIds;
+  readonly plans: Plans;
+  readonly settings: Settings;
+  began(exchange: Exchange): void;
+  /** Time for the log line. */
+  ended(exchange: Exchange, record: ExchangeRecord, connection: ConnectionPlan, plan: RoutePlan | null): void;
+}
+
+export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, ForwardHost {
   deadlineAt = 0;
-  readonly handler: HttpHandler;
+  readonly clock: Clock;
+  readonly deadlines: Deadlines;
   readonly client: ClientStream;
   readonly connection: ConnectionPlan;
   readonly head: RequestHead;
   readonly clientAddress: string;
   readonly record: ExchangeRecord;
+  readonly #host: ExchangeHost;
   /** The request has arrived completely. */
   requestEnded: boolean;
   /** A part of the body has left for a backend: there is no second try. */
@@ -59,21 +80,23 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder {
   #prepared = false;
   #undo: Undo | null = null;
 
-  constructor(handler: HttpHandler, client: ClientStream) {
-    this.handler = handler;
+  constructor(host: ExchangeHost, client: ClientStream) {
+    this.#host = host;
+    this.clock = host.clock;
+    this.deadlines = host.deadlines;
     this.client = client;
     this.connection = connectionPlan(client.connection);
     const { head } = client;
     this.head = head;
     const { peerAddress, trustedPeer, entrypoint } = client.connection;
     this.clientAddress = trustedPeer
-      ? clientAddress(peerAddress, joinedValues(head.fields, FieldId.XForwardedFor), handler.plans.trusted(entrypoint))
+      ? clientAddress(peerAddress, joinedValues(head.fields, FieldId.XForwardedFor), host.plans.trusted(entrypoint))
       : peerAddress;
-    this.record = new ExchangeRecord(head, this.clientAddress, handler.clock);
-    this.record.requestId = givenRequestId(head, trustedPeer) ?? handler.requestIds.next();
+    this.record = new ExchangeRecord(head, this.clientAddress, host.clock);
+    this.record.requestId = givenRequestId(head, trustedPeer) ?? host.requestIds.next();
     this.requestEnded = head.bodyLength === 0;
     client.receiver = this;
-    handler.began(this);
+    host.began(this);
   }
 
   // ---- arrival ---------------------------------------------------------------------------------------------------
@@ -81,7 +104,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder {
   /** Matches and claims in one synchronous step, or answers, or waits. Runs anew after a hold and for a second try. */
   arrive(): void {
     const { head, connection, record } = this;
-    const match = matchHost(head, connection, this.handler.plans);
+    const match = matchHost(head, connection, this.#host.plans);
     const plan = match.plan === null ? null : match.plan.route(head.target);
     this.#plan = plan;
     record.host = match.host;
@@ -103,14 +126,14 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder {
   #withinRate(plan: RoutePlan | null): boolean {
     if (plan === null || plan.limiter === null || this.#rateCharged) return true;
     this.#rateCharged = true;
-    const waitMs = plan.limiter.take(this.clientAddress, this.handler.deadlines.now);
+    const waitMs = plan.limiter.take(this.clientAddress, this.deadlines.now);
     if (waitMs === 0) return true;
     this.#refuse(new Fault('rate-limited', plan.route.id), null, Math.ceil(waitMs / 1000));
     return false;
   }
 
   #claim(plan: RoutePlan, match: HostMatch, serviceName: string): void {
-    const live = this.handler.traffic.service(serviceName);
+    const live = this.#host.traffic.service(serviceName);
     const { record } = this;
     record.service = serviceName;
     if (live === undefined) this.#refuse(new Fault('internal', `no service ${serviceName}`), null);
@@ -156,7 +179,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder {
     }
     this.#phase = 'waiting';
     this.#waitingFor = live;
-    this.#waitingSince = this.handler.clock.monotonic();
+    this.#waitingSince = this.clock.monotonic();
   }
 
   get heldSize(): number {
@@ -180,7 +203,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder {
 
   #waited(): void {
     this.#waitingFor = null;
-    this.record.heldMs += this.handler.clock.monotonic() - this.#waitingSince;
+    this.record.heldMs += this.clock.monotonic() - this.#waitingSince;
   }
 
   // ---- events from the client ------------------------------------------------------------------------------------
@@ -269,7 +292,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder {
   // ---- endings ---------------------------------------------------------------------------------------------------
 
   #refuse(fault: Fault, reason: Reason | null, retryAfterSeconds = 0): void {
-    if (fault.code === 'internal') this.handler.log.error('exchange-failed', { message: fault.message });
+    if (fault.code === 'internal') this.#host.log.error('exchange-failed', { message: fault.message });
     const answer = faultAnswer(fault, this.head, this.record.requestId, retryAfterSeconds);
     this.#answer(answer, reason ?? reasonOf(fault.code));
   }
@@ -282,7 +305,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder {
     record.bytesOut = body.length;
     this.#leave();
     this.#phase = 'ending';
-    this.deadlineAt = this.handler.deadlines.in(this.handler.settings.limits.bodyIdleTimeoutMs);
+    this.deadlineAt = this.deadlines.in(this.#host.settings.limits.bodyIdleTimeoutMs);
     client.sendHead(head, body.length === 0, false);
     if (body.length > 0) {
       client.sendData(body);
@@ -311,7 +334,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder {
     if (this.#phase === 'done') return;
     this.#phase = 'done';
     this.#leave();
-    this.handler.ended(this, this.record, this.connection, this.#plan);
+    this.#host.ended(this, this.record, this.connection, this.#plan);
   }
 }
 

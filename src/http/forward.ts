@@ -1,19 +1,22 @@
 // One try at a backend: from the claim on a generation to the end of the answer, or of the WebSocket.
 // Invariant: holds its claim until the backend is done with the exchange; after `leave` no event does anything.
 import type { Duplex } from 'node:stream';
+import type { Clock } from '../base/clock.ts';
+import type { Deadlines } from '../base/deadlines.ts';
 import { Fault } from '../base/fault.ts';
 import { allowedTrailers } from '../http1/trailers.ts';
 import { FieldId } from '../message/field-id.ts';
 import { Fields } from '../message/fields.ts';
 import type { RequestHead, ResponseHead } from '../message/head.ts';
-import type { BackendReceiver, BackendStream } from '../message/stream.ts';
+import type { BackendReceiver, BackendStream, ClientStream } from '../message/stream.ts';
 import type { ClaimHolder, ClaimKind, EndReason } from '../traffic/claim.ts';
 import type { LiveGeneration } from '../traffic/live-service.ts';
 import type { Ask, Opening } from '../upstream/ask.ts';
 import type { Backends } from '../upstream/backends.ts';
 import { CompressedBody, type CompressedBodyOwner } from './compressed-body.ts';
 import { negotiate } from './compression.ts';
-import type { Exchange } from './exchange.ts';
+import type { ConnectionPlan } from './connection-plan.ts';
+import type { ExchangeRecord } from './exchange-record.ts';
 import type { RoutePlan } from './plans.ts';
 import { prepareInformation, prepareResponse } from './response-headers.ts';
 import { isStream, isStreamType } from './stream-kind.ts';
@@ -39,13 +42,39 @@ type Phase =
   | 'tunnelling'
   | 'over';
 
+/** The exchange, as a try at a backend sees it. */
+export interface ForwardHost {
+  readonly clock: Clock;
+  readonly deadlines: Deadlines;
+  readonly client: ClientStream;
+  readonly connection: ConnectionPlan;
+  readonly head: RequestHead;
+  readonly clientAddress: string;
+  readonly record: ExchangeRecord;
+  /** The request has arrived completely. */
+  readonly requestEnded: boolean;
+  /** A part of the body has left for a backend: there is no second try. */
+  bodyTaken: boolean;
+  /** What the backend must prove when the handshake is ours (RFC 8441 client). */
+  readonly expectedAccept: string | null;
+  deadlineAt: number;
+  /** The whole answer is handed over; `clientFinished` will follow, now or later. */
+  answered(): void;
+  /** The try failed before any byte of an answer came. True: another one has begun. */
+  triesAgain(fault: Fault, failed: Forward): boolean;
+  /** Something other than the client went wrong. */
+  fail(fault: Fault): void;
+  /** The tunnel ended: there is nothing to answer. */
+  ended(): void;
+}
+
 export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBodyOwner, TunnelOwner {
   claimKind: ClaimKind = 'request';
   readonly head: RequestHead;
   readonly clientAddress: string;
   readonly avoid: string | null;
   readonly replay: boolean;
-  readonly #exchange: Exchange;
+  readonly #exchange: ForwardHost;
   readonly #plan: RoutePlan;
   #phase: Phase = 'opening';
   #generation: LiveGeneration<Backends> | null;
@@ -60,7 +89,7 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
   #clientFull = false;
 
   /** Claims the generation. `last`: the try before this one, which failed. */
-  constructor(exchange: Exchange, plan: RoutePlan, generation: LiveGeneration<Backends>, last: Forward | null) {
+  constructor(exchange: ForwardHost, plan: RoutePlan, generation: LiveGeneration<Backends>, last: Forward | null) {
     this.#exchange = exchange;
     this.#plan = plan;
     this.head = exchange.head;
@@ -79,8 +108,8 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
   }
 
   open(): void {
-    const { record, handler } = this.#exchange;
-    record.backendAskedAt = handler.clock.monotonic();
+    const { record, clock } = this.#exchange;
+    record.backendAskedAt = clock.monotonic();
     const opening = this.#generation!.resource.open(this, this);
     if (this.#phase === 'opening') this.#opening = opening;
   }
@@ -112,11 +141,11 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
       backend.abort();
       return;
     }
-    const { record, handler, requestEnded } = this.#exchange;
+    const { record, clock, requestEnded } = this.#exchange;
     this.#opening = null;
     this.#backend = backend;
     record.backend = backend.address;
-    record.backendReadyAt = handler.clock.monotonic();
+    record.backendReadyAt = clock.monotonic();
     this.#phase = 'sending';
     backend.sendHead(this.head, requestEnded);
     if (requestEnded) this.#setDeadline(this.#plan.route.limits.backendHeadTimeoutMs);
@@ -188,8 +217,8 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
   responseHead(head: ResponseHead): void {
     const generation = this.#generation;
     if (generation === null || this.#backend === null) return;
-    const { record, handler, client, connection, expectedAccept } = this.#exchange;
-    record.responseHeadAt = handler.clock.monotonic();
+    const { record, clock, client, connection, expectedAccept } = this.#exchange;
+    record.responseHeadAt = clock.monotonic();
     // To an extended CONNECT every 2xx says that the tunnel is open (RFC 9110 §9.3.6), and there is none.
     if (expectedAccept !== null && head.status < 300) {
       this.#fail(new Fault('upstream-no-101', `${head.status} instead of 101`));
@@ -282,8 +311,8 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
       stream.destroy();
       return;
     }
-    const { record, handler, client, connection, expectedAccept } = this.#exchange;
-    record.responseHeadAt = handler.clock.monotonic();
+    const { record, clock, client, connection, expectedAccept } = this.#exchange;
+    record.responseHeadAt = clock.monotonic();
     if (expectedAccept !== null && !provesAccept(head, expectedAccept)) {
       stream.on('error', ignore);
       stream.destroy();
@@ -296,7 +325,7 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
     record.reason = 'upgraded';
     this.#phase = 'tunnelling';
     this.#setIdleDeadline();
-    this.#tunnel = new Tunnel(client.acceptUpgrade(head), stream, handler.clock, this);
+    this.#tunnel = new Tunnel(client.acceptUpgrade(head), stream, clock, this);
   }
 
   tunnelMoved(fromClient: number, fromBackend: number): void {
@@ -344,7 +373,7 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
   }
 
   #setDeadline(ms: number): void {
-    this.#exchange.deadlineAt = this.#exchange.handler.deadlines.in(ms);
+    this.#exchange.deadlineAt = this.#exchange.deadlines.in(ms);
   }
 
   #setIdleDeadline(): void {

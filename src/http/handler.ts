@@ -13,7 +13,7 @@ import type { Backends } from '../upstream/backends.ts';
 import type { AccessLog } from './access-log.ts';
 import { faultBytes } from './answer.ts';
 import { type ConnectionPlan, connectionPlan } from './connection-plan.ts';
-import { Exchange } from './exchange.ts';
+import { Exchange, type ExchangeHost } from './exchange.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { reasonOf } from './fault-text.ts';
 import { HttpMetrics, isFailure } from './http-metrics.ts';
@@ -31,7 +31,7 @@ export interface HttpDeps {
   readonly workers: number;
 }
 
-export class HttpHandler {
+export class HttpHandler implements ExchangeHost {
   readonly traffic: Traffic<Backends>;
   readonly deadlines: Deadlines;
   readonly clock: Clock;

@@ -8,28 +8,8 @@ import { findHost, type RoutingTable } from '../model/routing-table.ts';
 import { judgeTls } from '../model/tls-policy.ts';
 import { authorityOf } from './authority.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
-import type { HostPlan, Plans } from './plans.ts';
-
-export interface HostMatch {
-  readonly plans: Plans;
-  /** What it was judged from. */
-  readonly authority: string | null;
-  readonly otherAuthority: string | null;
-  readonly version: number;
-  /** Set: the request is answered with it. */
-  readonly fault: Fault | null;
-  /** Why, when the log should know more than the fault says. */
-  readonly faultReason: Reason | null;
-  /** Canonical; '' when there is none. */
-  readonly host: string;
-  readonly port: number | null;
-  /** `host[:port]` in canonical form: the Host that backends get. */
-  readonly hostHeader: string;
-  /** The port that clients reach this entrypoint on. */
-  readonly listenPort: number;
-  /** Null exactly when `fault` is set. */
-  readonly plan: HostPlan | null;
-}
+import type { HostMatch } from './host-match.ts';
+import type { Plans } from './plans.ts';
 
 export function matchHost(head: RequestHead, connection: ConnectionPlan, plans: Plans): HostMatch {
   const last = connection.lastMatch;

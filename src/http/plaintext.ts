@@ -6,7 +6,7 @@ import type { RequestHead } from '../message/head.ts';
 import { judgePlaintext, redirectPort } from '../model/tls-policy.ts';
 import type { Answer } from './answer.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
-import type { HostMatch } from './match.ts';
+import type { HostMatch } from './host-match.ts';
 import type { HostPlan } from './plans.ts';
 import { lastElement } from './request-headers.ts';
 import { httpsRedirect } from './respond.ts';

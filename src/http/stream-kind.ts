@@ -1,4 +1,5 @@
 // Which answers are streams: open-ended, long silent, to be passed on piece by piece and drained as streams. Pure.
+// Invariant: judged by what the message says of itself; a stream is never compressed, and its silence is not a failure.
 import { FieldId } from '../message/field-id.ts';
 import type { ResponseHead } from '../message/head.ts';
 
