@@ -89,8 +89,8 @@ export class BodyDecoder {
           const taken = Math.min(this.#left, chunk.length - this.offset);
           this.#take(chunk, this.offset + taken);
           this.#left -= taken;
+          this.#extensionsLeft += taken;
           if (this.#left === 0) this.#phase = this.#phase === 'length' ? 'ended' : 'chunk-end';
-          else this.#extensionsLeft += taken;
           return 'data';
         }
         case 'close':
