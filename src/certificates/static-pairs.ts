@@ -31,7 +31,7 @@ const largestFile = 1024 * 1024;
 /** Throws UnusablePair. */
 export async function loadPair(declared: DeclaredCertificate, now: number): Promise<LoadedPair> {
   const { certFile, keyFile, pkcs12File, passphraseFile, origin } = declared;
-  const passphrase = passphraseFile === null ? null : firstLine(await readSecret(passphraseFile));
+  const passphrase = passphraseFile === null ? null : firstLine(await readText(passphraseFile));
   let key: KeyObject;
   let chain: readonly X509Certificate[];
   if (pkcs12File !== null) {
@@ -46,7 +46,10 @@ export async function loadPair(declared: DeclaredCertificate, now: number): Prom
     key = readKey(keyFile, (await readSecret(keyFile)).toString('utf8'), passphrase);
     if (!chain[0]!.checkPrivateKey(key)) throw mismatch(certFile, keyFile, chain, key);
   }
-  return judge(chain, key, origin, pkcs12File ?? certFile!, now);
+  const pair = judge(chain, key, origin, pkcs12File ?? certFile!, now);
+  if (passphraseFile === null || !isOpen((await look(passphraseFile)).mode)) return pair;
+  // The key's own file is not open, so this alone gives nothing away.
+  return { ...pair, oddities: [...pair.oddities, `${quote(passphraseFile)} is open to everyone`] };
 }
 
 function judge(
@@ -118,12 +121,14 @@ function mismatch(certFile: string, keyFile: string, chain: readonly X509Certifi
 /** A file that gives the key away: nobody but owner and group may read it. */
 async function readSecret(file: string): Promise<Buffer> {
   const { mode } = await look(file);
-  if ((mode & 0o007) !== 0) {
+  if (isOpen(mode)) {
     const octal = (mode & 0o777).toString(8).padStart(4, '0');
     throw new UnusablePair(`${quote(file)} is open to everyone (mode ${octal})`, `chmod o= ${file}`);
   }
   return read(file);
 }
+
+const isOpen = (mode: number): boolean => (mode & 0o007) !== 0;
 
 async function readText(file: string): Promise<string> {
   await look(file);

@@ -29,8 +29,13 @@ export interface LentSocket {
   close(): void;
 }
 
+interface WantedListener {
+  readonly settings: ListenerSettings;
+  readonly speak: Speak;
+}
+
 interface PreparedEntrypoints {
-  readonly settings: ReadonlyMap<string, ListenerSettings>;
+  readonly wanted: ReadonlyMap<string, WantedListener>;
   /** How long connections of an entrypoint that is removed may go on. */
   readonly drainMs: number;
 }
@@ -70,7 +75,7 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
   }
 
   prepare(next: Compiled): PreparedEntrypoints {
-    const prepared = new Map<string, ListenerSettings>();
+    const wanted = new Map<string, WantedListener>();
     const { settings } = next.table.part;
     for (const { entrypoint } of next.table.entrypoints.values()) {
       const speak = this.#protocols[entrypoint.protocol];
@@ -84,27 +89,27 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
       }
       const { workers, clock } = this.#deps;
       const cells = this.#metrics.cells(entrypoint.name);
-      prepared.set(key, compileSettings(entrypoint, settings, workers, clock, cells, speak));
+      wanted.set(key, { settings: compileSettings(entrypoint, settings, workers, clock, cells), speak });
     }
-    return { settings: prepared, drainMs: Math.max(settings.limits.drainMs, settings.limits.streamDrainMs) };
+    return { wanted, drainMs: Math.max(settings.limits.drainMs, settings.limits.streamDrainMs) };
   }
 
-  commit({ settings: wanted, drainMs }: PreparedEntrypoints): void {
+  commit({ wanted, drainMs }: PreparedEntrypoints): void {
     for (const [key, listener] of this.#listeners) {
       if (wanted.has(key)) continue;
       this.#leave(key, listener);
       this.#deps.clock.after(drainMs, () => listener.destroy());
     }
     if (this.#draining) return;
-    for (const [key, settings] of wanted) {
+    for (const [key, { settings, speak }] of wanted) {
       const listener = this.#listeners.get(key);
       if (listener !== undefined) {
-        listener.configure(settings);
+        listener.configure(settings, speak);
         continue;
       }
       const lent = this.#offered.get(key)!;
       this.#offered.delete(key);
-      this.#listeners.set(key, new Listener(key, lent, settings, this.#deps.log));
+      this.#listeners.set(key, new Listener(key, lent, settings, speak, this.#deps.log));
     }
   }
 

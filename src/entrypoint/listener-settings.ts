@@ -2,7 +2,6 @@
 // Invariant: immutable; a connection keeps the settings it was accepted under, limits apart.
 import type { Clock } from '../base/clock.ts';
 import type { Entrypoint, Settings } from '../model/snapshot.ts';
-import type { Speak } from './connection.ts';
 import { shareOf } from './connection-caps.ts';
 import type { EntrypointCells } from './entrypoint-metrics.ts';
 import { CidrSet, SourcePolicy } from './source-policy.ts';
@@ -15,7 +14,6 @@ export interface ListenerSettings {
   /** This worker's share. */
   readonly connections: number;
   readonly connectionsPerPeer: number;
-  readonly speak: Speak;
   /** Peers whose forwarded headers are believed. */
   readonly trustedProxies: CidrSet;
 }
@@ -26,7 +24,6 @@ export function compileSettings(
   workers: number,
   clock: Clock,
   cells: EntrypointCells,
-  speak: Speak,
 ): ListenerSettings {
   return {
     entrypoint,
@@ -35,7 +32,6 @@ export function compileSettings(
     cells,
     connections: shareOf(entrypoint.maxConnections, workers),
     connectionsPerPeer: shareOf(entrypoint.limits.connectionsPerPeer, workers),
-    speak,
     trustedProxies: new CidrSet(entrypoint.trustedProxies ?? settings.trustedProxies),
   };
 }

@@ -3,7 +3,7 @@
 // touches the listening socket, nor any other connection.
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Log } from '../base/log.ts';
-import { Connection, type ConnectionHost } from './connection.ts';
+import { Connection, type ConnectionHost, type Speak } from './connection.ts';
 import { ConnectionCaps } from './connection-caps.ts';
 import type { ListenerSettings } from './listener-settings.ts';
 import { plainAddress } from './source-policy.ts';
@@ -15,13 +15,15 @@ export class Listener implements ConnectionHost {
   readonly #caps: ConnectionCaps;
   readonly #connections = new Set<Connection>();
   #settings: ListenerSettings;
+  #speak: Speak;
   #onEmpty: (() => void) | null = null;
 
   /** Listens at once on a bound socket or handle, whose owner this becomes. */
-  constructor(key: string, bound: object, settings: ListenerSettings, log: Log) {
+  constructor(key: string, bound: object, settings: ListenerSettings, speak: Speak, log: Log) {
     this.key = key;
     this.#log = log;
     this.#settings = settings;
+    this.#speak = speak;
     this.#caps = new ConnectionCaps(settings.connections, settings.connectionsPerPeer);
     // allowHalfOpen: a client may end its direction and still want its answer.
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(socket));
@@ -38,8 +40,9 @@ export class Listener implements ConnectionHost {
     return this.#connections.size;
   }
 
-  configure(settings: ListenerSettings): void {
+  configure(settings: ListenerSettings, speak: Speak): void {
     this.#settings = settings;
+    this.#speak = speak;
     this.#caps.limit(settings.connections, settings.connectionsPerPeer);
     for (const connection of this.#connections) {
       if (!settings.source.admits(connection.peerAddress)) connection.destroy();
@@ -81,7 +84,7 @@ export class Listener implements ConnectionHost {
     cells.active.value++;
     const connection = new Connection(socket, peer, this);
     this.#connections.add(connection);
-    settings.speak(connection);
+    this.#speak(connection);
   }
 
   closed(connection: Connection): void {

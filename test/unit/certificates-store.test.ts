@@ -107,6 +107,11 @@ describe('a certificate of the operator', () => {
     const certFile = write(directory, 'site.pem', pair.cert);
     const { result } = await loaded(tls([declared({ certFile, keyFile, passphraseFile })]));
     expect(ids(result.part)).toEqual([certificateOf(pair).id]);
+    expect(result.warnings).toEqual([]);
+    chmodSync(passphraseFile, 0o644);
+    const open = await loaded(tls([declared({ certFile, keyFile, passphraseFile })]));
+    expect(open.result.warnings[0]?.message).toMatch(/site\.pass" is open to everyone/);
+    expect(open.result.part.certificates.length).toBe(1);
     expect(await complaint({ certFile, keyFile })).toMatch(/is encrypted \(passphrase_file/);
     const wrong = write(directory, 'wrong.pass', 'sesam');
     expect(await complaint({ certFile, keyFile, passphraseFile: wrong })).toMatch(/does not open with this passphrase/);
