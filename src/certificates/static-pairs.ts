@@ -162,8 +162,8 @@ function judging<T>(file: string, accepted: string, read: () => T): T {
   }
 }
 
-function firstLine(content: Buffer): string {
-  return content.toString('utf8').split(/\r?\n/, 1)[0]!;
+function firstLine(content: string): string {
+  return content.split(/\r?\n/, 1)[0]!;
 }
 
 function reasonOf(error: unknown): string {
