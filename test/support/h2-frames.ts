@@ -87,6 +87,8 @@ export class H2Stream {
   resetCode: number | null = null;
   /** Bytes the peer lets us send. */
   sendWindow: number;
+  /** Our direction is done. */
+  sent = false;
 
   constructor(connection: H2Connection, id: number) {
     this.connection = connection;
@@ -122,6 +124,7 @@ export class H2Stream {
       this.sendWindow -= room;
       this.connection.sendWindow -= room;
       const flags = end && rest.length === 0 ? Flag.EndStream : 0;
+      if (flags !== 0) this.sent = true;
       this.connection.frame(FrameType.Data, flags, this.id, part);
       if (this.connection.backlogged) await this.connection.drained();
     } while (rest.length > 0);
@@ -129,6 +132,7 @@ export class H2Stream {
 
   /** Request trailers; they end the stream. */
   sendTrailers(lines: readonly Line[]): void {
+    this.sent = true;
     this.connection.headers(this.id, lines, { endStream: true });
   }
 
@@ -166,7 +170,8 @@ export class H2Stream {
       interim: this.interim,
       body: this.body,
       trailers: this.trailers,
-      complete: this.ended && this.resetCode === null,
+      // RFC 9113 §8.1: after a whole answer a server may reset the rest of the request with NO_ERROR.
+      complete: this.ended,
       headAt: this.headAt,
       endAt: this.endAt,
       head: '',
@@ -288,7 +293,8 @@ export class H2Connection {
     const stream = new H2Stream(this, this.#nextId);
     this.#nextId += 2;
     this.#streams.set(stream.id, stream);
-    this.headers(stream.id, lines, { endStream: options.endStream ?? true });
+    stream.sent = options.endStream ?? true;
+    this.headers(stream.id, lines, { endStream: stream.sent });
     return stream;
   }
 
@@ -347,7 +353,7 @@ export class H2Connection {
       };
       this.#buffer = this.#buffer.subarray(9 + length);
       // Content is kept by the streams; keeping its frames too would double the memory of long downloads.
-      if (frame.type !== FrameType.Data) this.frames.push(frame);
+      if (frame.type !== FrameType.Data && this.frames.length < 10_000) this.frames.push(frame);
       this.#frame(frame);
     }
     this.#changed();
@@ -381,6 +387,7 @@ export class H2Connection {
         if (stream !== undefined) {
           stream.resetCode = payload.readUInt32BE(0);
           stream.endAt = frame.at;
+          this.#streams.delete(frame.streamId);
         }
         return;
       case FrameType.Headers:
@@ -400,10 +407,7 @@ export class H2Connection {
         stream.chunks.push(payload);
         stream.size += payload.length;
         stream.arrivals.push({ at: frame.at, size: payload.length });
-        if ((flags & Flag.EndStream) !== 0) {
-          stream.ended = true;
-          stream.endAt = frame.at;
-        }
+        if ((flags & Flag.EndStream) !== 0) this.#ended(stream, frame.at);
       }
     }
   }
@@ -423,10 +427,14 @@ export class H2Connection {
     } else {
       stream.trailers = lines;
     }
-    if (block.endStream) {
-      stream.ended = true;
-      stream.endAt = at;
-    }
+    if (block.endStream) this.#ended(stream, at);
+  }
+
+  /** The peer is done. A RST_STREAM that follows (RFC 9113 §8.1) is still the stream's, until it is done itself. */
+  #ended(stream: H2Stream, at: number): void {
+    stream.ended = true;
+    stream.endAt = at;
+    if (stream.sent) this.#streams.delete(stream.id);
   }
 }
 

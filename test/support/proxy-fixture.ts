@@ -94,6 +94,7 @@ redirect = false
 [[tls.certificate]]
 cert_file = "${this.pair.certFile}"
 key_file = "${this.pair.keyFile}"
+default = true
 [tls.internal_ca]
 enabled = false
 [log]
@@ -137,7 +138,11 @@ ${(await options.more?.(this)) ?? ''}
 export function useProxy(options: ProxyOptions = {}): ProxyFixture {
   const fixture = new ProxyFixture();
   beforeAll(() => fixture.start(options));
-  afterEach(() => fixture.checkAfterTest());
+  afterEach(async ({ task }) => {
+    // What the proxy said is what one wants to see beside a failure.
+    if (task.result?.state === 'fail') console.error(`${task.name}:\n${fixture.p.output.slice(-1500)}`);
+    await fixture.checkAfterTest();
+  });
   afterAll(() => fixture.stop());
   return fixture;
 }

@@ -2,6 +2,7 @@
 // Invariant: nothing is sent that the test did not write; an answer cut short is reported as incomplete, never repaired.
 import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
+import { ByteLog } from './byte-log.ts';
 import { type Line, splitHead, valuesOf } from './recorder.ts';
 import { until, within } from './wait.ts';
 
@@ -45,9 +46,7 @@ export interface RawClientOptions {
 
 export class RawClient {
   readonly socket: Socket | TLSSocket;
-  /** What has not been taken by `readAnswer` yet. */
-  received: Buffer = Buffer.alloc(0);
-  receivedSize = 0;
+  readonly #received = new ByteLog();
   readonly arrivals: { readonly at: number; readonly size: number }[] = [];
   finAt: number | null = null;
   closedAt: number | null = null;
@@ -62,8 +61,7 @@ export class RawClient {
     // With TLS on top, errors of the socket below are reported there.
     if (socket !== tcp) tcp.on('error', () => {});
     socket.on('data', (chunk: Buffer) => {
-      this.received = this.received.length === 0 ? chunk : Buffer.concat([this.received, chunk]);
-      this.receivedSize += chunk.length;
+      this.#received.append(chunk);
       this.arrivals.push({ at: performance.now(), size: chunk.length });
       this.#woke();
     });
@@ -99,6 +97,19 @@ export class RawClient {
       socket.once('close', () => reject(new Error('closed before the connection was ready')));
     });
     return client;
+  }
+
+  /** What has not been taken by `readAnswer` yet. */
+  get received(): Buffer {
+    return this.#received.bytes;
+  }
+
+  set received(bytes: Buffer) {
+    this.#received.set(bytes);
+  }
+
+  get receivedSize(): number {
+    return this.#received.total;
   }
 
   write(bytes: string | Buffer): boolean {
@@ -220,7 +231,7 @@ export class RawClient {
     if (encodings.length > 0) return this.#readChunked();
     if (lengths.length === 1) {
       const length = Number(lengths[0]);
-      while (this.received.length < length && !this.ended) await this.#next();
+      while (this.#received.length < length && !this.ended) await this.#next();
       const body = Buffer.from(this.received.subarray(0, length));
       this.received = this.received.subarray(body.length);
       return { body, trailers: [], complete: body.length === length };
@@ -253,7 +264,7 @@ export class RawClient {
         if (trailers === null) return cut();
         return { body: Buffer.concat(chunks), trailers, complete: true };
       }
-      while (this.received.length < lineEnd + 2 + size + 2 && !this.ended) await this.#next();
+      while (this.#received.length < lineEnd + 2 + size + 2 && !this.ended) await this.#next();
       chunks.push(Buffer.from(this.received.subarray(lineEnd + 2, lineEnd + 2 + size)));
       if (this.received.length < lineEnd + 2 + size + 2) return cut();
       const after = this.received.subarray(lineEnd + 2 + size, lineEnd + 4 + size).toString('latin1');

@@ -3,6 +3,7 @@
 // Invariant: it never repairs or re-orders anything; what a test reads here is what the proxy put on the wire.
 import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
+import { ByteLog } from './byte-log.ts';
 import { until } from './wait.ts';
 
 export type Line = readonly [name: string, value: string];
@@ -31,17 +32,17 @@ export class Exchange {
   readonly target: string;
   readonly lines: readonly Line[];
   readonly receivedAt = performance.now();
-  /** Content, un-chunked, as far as it has arrived. */
-  body: Buffer = Buffer.alloc(0);
-  bodySize = 0;
+  /** Un-chunked, as far as it has arrived. */
+  readonly content: ByteLog;
   trailers: readonly Line[] = [];
   bodyComplete = false;
   /** The scripted answer is complete: the socket may stay open and idle. */
   answered = false;
   #whole: (() => void)[] = [];
 
-  constructor(connection: RecordedConnection, head: string) {
+  constructor(connection: RecordedConnection, head: string, keep: number) {
     this.connection = connection;
+    this.content = new ByteLog(keep);
     this.head = head;
     const { first, lines } = splitHead(head);
     const [method = '', target = ''] = first.split(' ');
@@ -52,6 +53,14 @@ export class Exchange {
 
   values(name: string): string[] {
     return valuesOf(this.lines, name);
+  }
+
+  get body(): Buffer {
+    return this.content.bytes;
+  }
+
+  get bodySize(): number {
+    return this.content.total;
   }
 
   value(name: string): string | null {
@@ -102,11 +111,8 @@ export class RecordedConnection {
   resetAt: number | null = null;
   closedAt: number | null = null;
   readonly exchanges: Exchange[] = [];
-  /** Bytes after an upgrade request's head, or everything when the recorder does not parse. */
-  raw: Buffer = Buffer.alloc(0);
-  /** Every byte received, up to the recorder's bound. */
-  bytes: Buffer = Buffer.alloc(0);
-  received = 0;
+  readonly #raw: ByteLog;
+  readonly #bytes: ByteLog;
   /** Called for bytes after an upgrade, before the recorder's own `onRaw`. */
   onRaw: ((chunk: Buffer) => void) | null = null;
   readonly #recorder: Recorder;
@@ -122,6 +128,8 @@ export class RecordedConnection {
 
   constructor(recorder: Recorder, socket: Socket) {
     this.#recorder = recorder;
+    this.#raw = new ByteLog(recorder.keep);
+    this.#bytes = new ByteLog(recorder.keep);
     this.socket = socket;
     socket.on('data', (chunk: Buffer) => this.#data(chunk));
     socket.on('end', () => {
@@ -138,6 +146,23 @@ export class RecordedConnection {
 
   get open(): boolean {
     return this.closedAt === null;
+  }
+
+  /** Bytes after an upgrade request's head, or everything when the recorder does not parse. */
+  get raw(): Buffer {
+    return this.#raw.bytes;
+  }
+
+  /** Every byte received since the last reset, up to the recorder's bound. */
+  get bytes(): Buffer {
+    return this.#bytes.bytes;
+  }
+
+  /** Forgets what was recorded. */
+  forget(): void {
+    this.exchanges.length = 0;
+    this.#raw.set(Buffer.alloc(0));
+    this.#bytes.set(Buffer.alloc(0));
   }
 
   get recorderName(): string {
@@ -170,8 +195,7 @@ export class RecordedConnection {
   }
 
   #data(chunk: Buffer): void {
-    this.received += chunk.length;
-    if (this.bytes.length < this.#recorder.keep) this.bytes = Buffer.concat([this.bytes, chunk]);
+    this.#bytes.append(chunk);
     if (this.#tunnel || this.#upgrading || !this.#recorder.parse) {
       this.#rawData(chunk);
       return;
@@ -181,7 +205,7 @@ export class RecordedConnection {
   }
 
   #rawData(chunk: Buffer): void {
-    if (this.raw.length < this.#recorder.keep) this.raw = Buffer.concat([this.raw, chunk]);
+    this.#raw.append(chunk);
     this.onRaw?.(chunk);
     this.#recorder.onRaw(this, chunk);
   }
@@ -194,7 +218,7 @@ export class RecordedConnection {
       if (end < 0) return false;
       const head = this.#pending.subarray(0, end + 4).toString('latin1');
       this.#pending = this.#pending.subarray(end + 4);
-      this.#begin(new Exchange(this, head));
+      this.#begin(new Exchange(this, head, this.#recorder.keep));
       return true;
     }
     if (!this.#chunked) {
@@ -237,6 +261,7 @@ export class RecordedConnection {
   #begin(exchange: Exchange): void {
     this.exchanges.push(exchange);
     this.#recorder.exchanges.push(exchange);
+    this.#recorder.use(this);
     if (exchange.values('upgrade').length > 0) {
       this.#upgrading = true;
       exchange.bodyArrived();
@@ -255,8 +280,7 @@ export class RecordedConnection {
   }
 
   #content(exchange: Exchange, part: Buffer): void {
-    exchange.bodySize += part.length;
-    if (exchange.body.length < this.#recorder.keep) exchange.body = Buffer.concat([exchange.body, part]);
+    exchange.content.append(part);
     this.#recorder.onContent(exchange, part);
   }
 
@@ -282,10 +306,11 @@ export class Recorder {
   port = 0;
   readonly host: string;
   /** Bytes kept for each record; counts go on beyond it. */
-  keep = 4 * 1024 * 1024;
+  keep = 1024 * 1024;
   parse: boolean;
   /** Answer a FIN with a FIN. */
   finOnFin = true;
+  /** Accepted or used since the last reset. */
   connections: RecordedConnection[] = [];
   exchanges: Exchange[] = [];
   /** Called for each request head. */
@@ -296,7 +321,9 @@ export class Recorder {
   onContent: (exchange: Exchange, part: Buffer) => void = () => {};
   /** Called for bytes after an upgrade, or for all bytes when not parsing. */
   onRaw: (connection: RecordedConnection, chunk: Buffer) => void = () => {};
-  #server: Server;
+  readonly #parked = new Set<RecordedConnection>();
+  readonly #sockets = new Set<Socket>();
+  readonly #server: Server;
 
   private constructor(options: RecorderOptions) {
     this.name = options.name ?? 'R';
@@ -324,6 +351,11 @@ export class Recorder {
           );
     // A handshake that fails is the test's business, not a crash of the kit.
     this.#server.on('tlsClientError', () => {});
+    // Half-open as it is, the socket under a failed handshake would outlive the client's end of it.
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
   }
 
   static async start(options: RecorderOptions = {}): Promise<Recorder> {
@@ -377,13 +409,19 @@ export class Recorder {
     });
   }
 
-  /** Forgets records and scripts; keeps listening. Idle sockets stay open. */
+  /** A connection that was idle at the last reset is in use again. */
+  use(connection: RecordedConnection): void {
+    if (this.#parked.delete(connection)) this.connections.push(connection);
+  }
+
+  /** Forgets records and scripts; keeps listening. Idle sockets stay open, and count again once they are used. */
   reset(): void {
-    this.connections = this.connections.filter((connection) => connection.open);
     for (const connection of this.connections) {
-      connection.bytes = Buffer.alloc(0);
-      connection.exchanges.length = 0;
+      if (!connection.open) continue;
+      connection.forget();
+      this.#parked.add(connection);
     }
+    this.connections = [];
     this.exchanges = [];
     this.script = Recorder.plain;
     this.accepted = () => {};
@@ -394,7 +432,8 @@ export class Recorder {
 
   /** Closes the listener and every socket. */
   async close(): Promise<void> {
-    for (const connection of this.connections) connection.socket.destroy();
+    for (const connection of [...this.connections, ...this.#parked]) connection.socket.destroy();
+    for (const socket of this.#sockets) socket.destroy();
     await new Promise<void>((resolve) => this.#server.close(() => resolve()));
   }
 }

@@ -1,5 +1,6 @@
 // One behaviour over every way a client can reach the proxy: HTTP/1.1, HTTP/1.1 over TLS, HTTP/2 over TLS, and h2c.
 // Invariant: a test written against `Requester` sees the same Answer whatever the transport.
+import type { ConnectionOptions } from 'node:tls';
 import { describe } from 'vitest';
 import { ErrorCode, H2Connection, type H2Stream } from './h2-frames.ts';
 import { type Answer, RawClient, requestHead } from './raw-client.ts';
@@ -46,7 +47,7 @@ export interface Live {
   end(trailers?: readonly Line[]): void;
   /** Resolves once `text` is part of what has been received (framing of h1 included). */
   seen(text: string, timeoutMs?: number): Promise<void>;
-  /** Size of what was received so far. */
+  /** Size of what was received so far behind the head, h1 framing included. */
   readonly size: number;
   /** Status of the final head; 0 before it came. */
   readonly status: number;
@@ -62,7 +63,7 @@ export class Requester {
   readonly #target: Target;
   readonly #localAddress: string | undefined;
   #h1: RawClient | null = null;
-  #h2: H2Connection | null = null;
+  #h2: Promise<H2Connection> | null = null;
 
   constructor(transport: Transport, target: Target, options: { localAddress?: string } = {}) {
     this.transport = transport;
@@ -78,11 +79,17 @@ export class Requester {
     return isTls(this.transport) ? this.#target.tlsPort : this.#target.plainPort;
   }
 
-  #options(host: string): { port: number; localAddress?: string; tls?: { servername: string; ca: string } } {
+  #options(host: string): { port: number; localAddress?: string; tls?: ConnectionOptions } {
+    const tls: ConnectionOptions = {
+      servername: host,
+      ca: this.#target.ca,
+      // Without a name there is none to check.
+      ...(host === '' ? { checkServerIdentity: () => undefined } : {}),
+    };
     return {
       port: this.port,
       ...(this.#localAddress === undefined ? {} : { localAddress: this.#localAddress }),
-      ...(isTls(this.transport) ? { tls: { servername: host, ca: this.#target.ca } } : {}),
+      ...(isTls(this.transport) ? { tls } : {}),
     };
   }
 
@@ -94,9 +101,12 @@ export class Requester {
 
   /** The HTTP/2 connection, opened when there is none. */
   async h2(host = 'app1.test'): Promise<H2Connection> {
-    if (this.#h2 === null || this.#h2.closed || this.#h2.goaway !== null) {
-      this.#h2 = await H2Connection.connect(this.#options(host));
-    }
+    this.#h2 ??= H2Connection.connect(this.#options(host));
+    const current = this.#h2;
+    const connection = await current;
+    if (!connection.closed && connection.goaway === null) return connection;
+    // Whoever finds it ended first opens the next one, for all.
+    if (this.#h2 === current) this.#h2 = H2Connection.connect(this.#options(host));
     return this.#h2;
   }
 
@@ -168,7 +178,7 @@ export class Requester {
 
   close(): void {
     this.#h1?.destroy();
-    this.#h2?.destroy();
+    void this.#h2?.then((connection) => connection.destroy()).catch(() => {});
     this.#h1 = null;
     this.#h2 = null;
   }
@@ -239,7 +249,8 @@ class H1Live implements Live {
   }
 
   get size(): number {
-    return this.client.receivedSize;
+    const end = this.client.received.indexOf('\r\n\r\n');
+    return end < 0 ? 0 : this.client.received.length - end - 4;
   }
 
   get status(): number {

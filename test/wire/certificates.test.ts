@@ -243,7 +243,7 @@ describe('certificate files that change', () => {
     const pair = ca.leaf(['p12.test']);
     const file = join(directory, 'site.p12');
     const pass = join(directory, 'site.pass');
-    writeFileSync(pass, 'secret\n');
+    writeFileSync(pass, 'secret\n', { mode: 0o600 });
     const made = spawnSync('openssl', [
       ...['pkcs12', '-export', '-in', pair.certFile, '-inkey', pair.keyFile, '-certfile', ca.file],
       ...['-out', file, '-passout', 'pass:secret'],

@@ -1,17 +1,23 @@
 // What clients can do to the metrics: numbers grow, series do not.
 import { describe, expect, it } from 'vitest';
+import { freePort } from '../support/ports.ts';
 import { useProxy } from '../support/proxy-fixture.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { residentSize } from '../support/turnpike.ts';
 import { until } from '../support/wait.ts';
 
+let metricsPort = 0;
+
 const f = useProxy({
-  more: ({ app1, webPort }) => `
+  more: async ({ app1 }) => {
+    metricsPort = await freePort();
+    return `
 [external_routes."leaving.test"]
 to = ["${app1.address}"]
 [metrics]
-address = "127.0.0.1:${webPort + 1}"
-`,
+address = "127.0.0.1:${metricsPort}"
+`;
+  },
 });
 
 interface Sample {
@@ -78,7 +84,7 @@ describe('the metrics', () => {
   });
 
   it('are served at the configured address, and at no app host', async () => {
-    const client = await RawClient.connect({ port: f.webPort + 1 });
+    const client = await RawClient.connect({ port: metricsPort });
     const answer = await client.ask('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n');
     expect(answer.status).toBe(200);
     expect(parseMetrics(answer.body.toString()).length).toBeGreaterThan(10);
@@ -152,7 +158,15 @@ describe('the metrics', () => {
     expect(total(await samples(), 'turnpike_http_requests_total', { route: 'leaving.test' })).toBe(1);
     const without = f.config.replace(/\[external_routes\."leaving\.test"\]\nto = .*\n/, '');
     expect((await f.p.reload(without)).outcome).toBe('applied');
-    await until('the series to go', async () => !(await f.p.metrics()).includes('leaving.test'));
+    let left: string[] = [];
+    await until(
+      'the series to go',
+      async () => {
+        left = (await f.p.metrics()).split('\n').filter((line) => line.includes('leaving.test'));
+        return left.length === 0;
+      },
+      { seen: () => left },
+    );
     expect((await f.p.reload(f.config)).outcome).toBe('applied');
   });
 

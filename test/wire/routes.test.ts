@@ -8,6 +8,7 @@ import { sleep, until } from '../support/wait.ts';
 
 const names = ['paths.test', 'rules.test', 'pair.test', 'robin.test', 'sticky.test', 'held.test', 'checked.test'];
 let checked: Recorder;
+let steady: Recorder;
 
 const f = useProxy({
   names,
@@ -15,6 +16,7 @@ const f = useProxy({
   limits: 'max_hold = "1500ms"',
   more: async ({ app1, app2 }) => {
     checked = await Recorder.start({ name: 'checked' });
+    steady = await Recorder.start({ name: 'steady' });
     return `
 [external_routes."paths.test"]
 to = ["${app1.address}"]
@@ -49,14 +51,17 @@ sticky = true
 [external_routes."held.test"]
 to = ["${app1.address}"]
 [external_routes."checked.test"]
-to = ["${app1.address}", "${checked.address}"]
+to = ["${steady.address}", "${checked.address}"]
 balance = "round_robin"
 health = { type = "http", path = "/healthz", interval = "100ms", timeout = "300ms", healthy_after = 2, unhealthy_after = 2 }
 `;
   },
 });
 
-afterAll(() => checked.close());
+afterAll(async () => {
+  await checked.close();
+  await steady.close();
+});
 
 overTransports('paths', (transport) => {
   const ask = (path: string) => f.requester(transport).request({ host: 'paths.test', path });
@@ -196,7 +201,7 @@ describe('health', () => {
     expect(checked.exchanges.find((each) => each.target === '/healthz')!.value('host')).toBe('checked.test');
     healthy = false;
     await until('one backend', async () => (await seen()).size === 1);
-    expect(await seen()).toEqual(new Set(['app1']));
+    expect(await seen()).toEqual(new Set(['steady']));
     healthy = true;
     await until('both backends again', async () => (await seen()).size === 2);
   });
