@@ -28,6 +28,8 @@ const files = {
   intermediateKey: 'intermediate.key',
 } as const;
 
+const temporaryPrefix = '.internal-';
+
 interface Pair {
   readonly certificate: X509Certificate;
   readonly pem: string;
@@ -147,6 +149,10 @@ export class InternalCa {
 async function create(directory: string, clock: Clock): Promise<void> {
   const parent = dirname(directory);
   await mkdir(parent, { recursive: true, mode: 0o700 });
+  // What a crash left of an earlier attempt.
+  for (const name of await readdir(parent)) {
+    if (name.startsWith(temporaryPrefix)) await rm(join(parent, name), { recursive: true });
+  }
   const { publicKey, privateKey } = await generateKey();
   const now = clock.now();
   const pem = issueCertificate(
@@ -163,7 +169,7 @@ async function create(directory: string, clock: Clock): Promise<void> {
     { certificate: null, key: privateKey },
   );
   // The pair appears as one renamed directory: no crash leaves half of it.
-  const temporary = await mkdtemp(join(parent, '.internal-'));
+  const temporary = await mkdtemp(join(parent, temporaryPrefix));
   try {
     await chmod(temporary, 0o700);
     await writeFileAtomically(join(temporary, files.rootKey), exportKey(privateKey), 0o600);

@@ -99,6 +99,15 @@ describe('the internal CA', () => {
     expect(readdirSync(join(directory, '..'))).toEqual(['internal']);
   });
 
+  it('begins anew after a crash in its first minute, and leaves no key lying about', async () => {
+    const directory = newDirectory();
+    const parent = join(directory, '..');
+    mkdirSync(join(parent, '.internal-abc'), { recursive: true });
+    writeFileSync(join(parent, '.internal-abc', 'root.key'), 'half a pair');
+    await InternalCa.open(directory, new Calendar());
+    expect(readdirSync(parent)).toEqual(['internal']);
+  });
+
   it('is the same after a restart', async () => {
     const directory = newDirectory();
     const first = await InternalCa.open(directory, new Calendar());
