@@ -43,10 +43,12 @@ export class H2ClientStream implements ClientStream {
   #reading = false;
   #requestEnded: boolean;
   #discarding = false;
+  #awaitingDrain = false;
   /** No event must be delivered any more. */
   #over = false;
   #failure: Fault | null = null;
 
+  /** Somebody listens for errors on `stream` already. */
   constructor(stream: ServerHttp2Stream, head: RequestHead, ended: boolean, facts: ConnectionFacts, host: StreamOwner) {
     this.#stream = stream;
     this.head = head;
@@ -54,10 +56,9 @@ export class H2ClientStream implements ClientStream {
     this.#owner = host;
     this.#requestEnded = ended || head.method === 'CONNECT';
     this.#stream[owner] = this;
-    stream.on('error', ignore);
-    stream.on('aborted', onAborted);
     stream.on('close', onClose);
-    stream.on('drain', onDrain);
+    // Without a body `close` comes as soon as a reset does.
+    if (!this.#requestEnded) stream.on('aborted', onAborted);
   }
 
   // ---- ClientStream ----------------------------------------------------------------------------------------------
@@ -102,7 +103,12 @@ export class H2ClientStream implements ClientStream {
         return true;
       }
     }
-    return stream.write(chunk);
+    if (stream.write(chunk)) return true;
+    if (!this.#awaitingDrain) {
+      this.#awaitingDrain = true;
+      stream.once('drain', onDrain);
+    }
+    return false;
   }
 
   sendEnd(trailers: Fields | null): void {
@@ -163,7 +169,6 @@ export class H2ClientStream implements ClientStream {
     this.#headSent = true;
     // From here on the stream is the tunnel's; only the connection still hears of its end.
     this.#over = true;
-    stream.off('drain', onDrain);
     const options: ResponseOptions = { sendDate: false };
     this.#try(() => stream.respond(lines, options));
     return stream;
@@ -189,6 +194,7 @@ export class H2ClientStream implements ClientStream {
   }
 
   drained(): void {
+    this.#awaitingDrain = false;
     if (!this.#over) this.receiver.clientWritable();
   }
 
@@ -268,7 +274,6 @@ function onClose(this: OwnedStream): void {
 function onFinish(this: OwnedStream): void {
   this.close(constants.NGHTTP2_NO_ERROR);
 }
-const ignore = (): void => {};
 
 /**
  * Keeps the trailers of a stream from its first moment on: head, body and trailers may arrive in one piece, long before the
