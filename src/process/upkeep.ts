@@ -32,7 +32,12 @@ export class Upkeep {
   /** `propose` is asked when the publication has its turn. */
   request(propose: (committed: Snapshot) => Proposal): void {
     this.#wanted = propose;
-    this.#retryMs = firstRetryMs;
+    if (this.#retryMs > firstRetryMs) {
+      // What waits is another try of something older.
+      this.#timer?.cancel();
+      this.#timer = null;
+      this.#retryMs = firstRetryMs;
+    }
     this.#schedule(gatherMs);
   }
 

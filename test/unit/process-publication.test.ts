@@ -305,3 +305,19 @@ test('a worker that refuses, hangs or dies while joining blocks nobody', async (
   expect(await dead).toMatchObject({ code: 'publish-refused' });
   expect((await publisher.publish(propose(second))).revision).toBe(9);
 });
+
+test('a worker that joins and does not commit is killed, and nothing is published before it is gone', async () => {
+  const { publisher, propose, clock, log } = await started();
+  const silent = new ScriptedWorker('w6', log);
+  delete silent.script.commit;
+  const joining = publisher.join(silent, () => {});
+  const publishing = publisher.publish(propose(second));
+  await settle();
+  clock.advance(2000);
+  await settle();
+  expect(silent.killed).toBe(true);
+  expect(log).not.toContain('w1 prepare');
+  silent.die();
+  expect(await joining).toMatchObject({ code: 'publish-timeout' });
+  expect((await publishing).revision).toBe(9);
+});
