@@ -24,6 +24,7 @@ async function world(served = true) {
       (): Proposal => ({
         parts: { health: { down: { a: [address] } } },
         persist: () => {
+          meanwhile.run();
           if (broken) throw new Fault('state-unusable', 'disk full');
           persisted.push(address);
         },
