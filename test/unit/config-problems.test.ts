@@ -128,7 +128,7 @@ describe('values of the wrong type or out of range', () => {
     ['state_dir = 5', ['state_dir', 1, '5 is an integer, not a string']],
     ['state_dir = ""', ['state_dir', 1, '"" is not a path']],
     ['trusted_proxies = "10.0.0.0/8"', ['trusted_proxies', 1, 'not a list']],
-    ['tls = true', ['tls', 1, 'true is a boolean, not a table']],
+    ['tls = true', ['tls', 1, 'true is a boolean, not a table | a table with the keys redirect, profile, min_version']],
     ['entrypoints = []', ['entrypoints', 1, 'not a table']],
     ['external_routes = "x"', ['external_routes', 1, 'not a table']],
     ['[tls]\nredirect = "yes"', ['tls.redirect', 2, '"yes" is a string, not a boolean']],
@@ -288,6 +288,14 @@ describe('TLS', () => {
       `[tls]\ndefault_certificate = "a.test"\n[[tls.certificate]]\npkcs12_file = "${empty}"\ndefault = true`,
       ['tls.certificate[0].default', 5, 'tls.default_certificate names another (line 2)'],
     ],
+    [
+      `[[tls.certificate]]\ncert_file = "${empty}"\npkcs12_file = "${empty}"`,
+      ['tls.certificate[0]', 1, 'is not one certificate'],
+    ],
+    [
+      `[[tls.certificate]]\ncert_file = "${empty}"\npkcs12_file = "${empty}"`,
+      ['tls.certificate[0]', 1, 'is not one certificate'],
+    ],
     ['[tls]\ndefault_certificate = "*.a.test"', ['tls.default_certificate', 2, 'is not a host name']],
     [
       'tls.certificate = [{ cert = "x" }, 7]',
@@ -380,6 +388,15 @@ describe('hosts', () => {
     [
       `[entrypoints.web]\naddress = ":80"\nprotocol = "http"\n${inRoute('entrypoints = ["wbe"]')}`,
       [`${route}.entrypoints[0]`, 6, 'did you mean "web"?'],
+    ],
+    ['[external_routes.localhost]', ['external_routes.localhost', 1, 'has no answer']],
+    [
+      '[external_routes]\napp = { example = { com = { to = "127.0.0.1:1" } } }',
+      ['external_routes.app.example.com', 2, 'tables inside tables'],
+    ],
+    [
+      '[external_routes]\n"app" = { to = "127.0.0.1:1", example = { com = { to = "127.0.0.1:1" } } }',
+      ['external_routes.app.example', 2, 'unknown key example'],
     ],
     [inRoute('entrypoints = [5, "nope"]'), [`${route}.entrypoints[0]`, 3, '5 is an integer']],
     [inRoute('entrypoints = []'), [`${route}.entrypoints`, 3, 'is empty']],
