@@ -68,7 +68,11 @@ class Worker {
           cookieKey: () => Buffer.from(this.#traffic.current.snapshot.parts.keys.cookieKey, 'base64'),
           onEjected: (name, address, until) => tell({ kind: 'ejected', service: name, address, until }),
         }),
-      (drained) => tell({ kind: 'drained', ...drained }),
+      (drained) => {
+        // The service left the configuration and its last generation is gone: so are its series.
+        if (this.#traffic.service(drained.service) === undefined) metrics.drop('service', drained.service);
+        tell({ kind: 'drained', ...drained });
+      },
     );
     const terminator = new TlsTerminator({ clock, deadlines, log, leafFor: (name) => this.#leafFor(name) });
     const handler = new HttpHandler({
