@@ -42,8 +42,10 @@ export class BodyDecoder {
   #phase: Phase = 'ended';
   /** Bytes still to come of the body ('length') or of the chunk ('chunk-data'). */
   #left = 0;
-  /** The unfinished line or trailer section, latin-1. */
+  /** The unfinished size line, or the whole lines of the trailer section, latin-1. */
   #text = '';
+  /** The unfinished line of the trailer section. */
+  #line = '';
   #extensionsLeft = 0;
   #limits: TrailerLimits = { headerSize: 0, headerCount: 0 };
 
@@ -75,6 +77,7 @@ export class BodyDecoder {
   #begin(phase: Phase): void {
     this.#phase = phase;
     this.#text = '';
+    this.#line = '';
     this.trailers = null;
   }
 
@@ -206,21 +209,24 @@ export class BodyDecoder {
     while (this.offset < chunk.length) {
       const lineEnd = chunk.indexOf(code.lf, this.offset);
       const end = lineEnd < 0 ? chunk.length : lineEnd + 1;
-      if (this.#text.length + end - this.offset > this.#limits.headerSize)
+      if (this.#text.length + this.#line.length + end - this.offset > this.#limits.headerSize)
         return this.#break('trailers over the limit');
-      this.#text += chunk.toString('latin1', this.offset, end);
+      // Looked at line by line: a look at the text so far with each of thousands of lines would cost its square.
+      this.#line += chunk.toString('latin1', this.offset, end);
       this.offset = end;
       if (lineEnd < 0) return false;
-      if (!this.#text.endsWith('\r\n')) return this.#break('trailer line without CR');
-      if (this.#text.length === 2 || this.#text.endsWith('\r\n\r\n')) return this.#takeTrailers();
+      if (!this.#line.endsWith('\r\n')) return this.#break('trailer line without CR');
+      if (this.#line.length === 2) return this.#takeTrailers();
+      this.#text += this.#line;
+      this.#line = '';
     }
     return false;
   }
 
   #takeTrailers(): boolean {
-    if (this.#text.length > 2) {
+    if (this.#text !== '') {
       const fields = new Fields();
-      const problem = parseFieldLines(this.#text, 0, this.#text.length - 2, fields, this.#limits.headerCount);
+      const problem = parseFieldLines(this.#text, 0, this.#text.length, fields, this.#limits.headerCount);
       if (problem !== null) return this.#break(`trailers: ${problem}`);
       // Others are only dropped, but this is somebody trying to frame the message twice.
       if (fields.has(FieldId.ContentLength) || fields.has(FieldId.TransferEncoding)) {
@@ -229,6 +235,7 @@ export class BodyDecoder {
       this.trailers = allowedTrailers(fields);
     }
     this.#text = '';
+    this.#line = '';
     this.#phase = 'ended';
     return true;
   }

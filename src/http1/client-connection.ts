@@ -122,9 +122,8 @@ export class ClientConnection implements BackendHost {
   };
 
   readonly #onClose = (): void => {
-    // After a clean end the rest of a paused response is still to be delivered; it is all there.
-    if (this.#stream !== null && !this.#peerEnded) this.#failCut('connection closed');
-    if (this.#stream === null) this.#phase = 'closed';
+    if (this.#stream !== null) this.#failCut('connection closed');
+    this.#phase = 'closed';
     this.#options.onClose(this);
   };
 

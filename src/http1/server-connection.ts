@@ -164,14 +164,8 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
   // ---- socket events ---------------------------------------------------------------------------------------------
 
   readonly #onData = (chunk: Buffer): void => {
-    if (this.#phase === 'linger' || this.#phase === 'closed') return;
-    if (this.#chunk === null) {
-      this.#chunk = chunk;
-      this.#at = 0;
-    } else {
-      this.#chunk = Buffer.concat([this.#chunk.subarray(this.#at), chunk]);
-      this.#at = 0;
-    }
+    this.#chunk = this.#chunk === null ? chunk : Buffer.concat([this.#chunk.subarray(this.#at), chunk]);
+    this.#at = 0;
     this.#advance();
   };
 

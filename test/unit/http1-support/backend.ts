@@ -98,6 +98,8 @@ export function request(method = 'GET', parts: Partial<RequestHead> = {}): Reque
 
 export interface PlayedBackend {
   readonly connection: ClientConnection;
+  /** The proxy's end. */
+  readonly socket: Socket;
   /** The backend's end. */
   readonly peer: Socket;
   /** What the backend received. */
@@ -143,6 +145,7 @@ export async function playBackend(): Promise<PlayedBackend> {
         played.closed++;
       },
     }),
+    socket,
     peer,
     received: () => received,
     idles: 0,

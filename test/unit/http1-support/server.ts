@@ -107,7 +107,7 @@ export async function playServer(
   const clock = new HandClock();
   const deadlines = new Deadlines(clock);
   const all = { ...serverLimits, ...limits };
-  const server = createServer({ allowHalfOpen: true, noDelay: true });
+  const server = createServer({ noDelay: true });
   const played: PlayedServer = {
     get port() {
       return (server.address() as AddressInfo).port;
