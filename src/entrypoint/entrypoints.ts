@@ -3,7 +3,6 @@
 // and its connections, whatever else changes. Nothing is accepted before the commit that names it.
 import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
-import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { Entrypoint, EntrypointProtocol } from '../model/snapshot.ts';
 import type { Compiled, Participant } from '../traffic/traffic.ts';
@@ -16,7 +15,6 @@ import { compileSettings, type ListenerSettings } from './listener-settings.ts';
 
 export interface EntrypointsDeps extends HttpsDeps {
   readonly clock: Clock;
-  readonly log: Log;
   readonly metrics: Metrics;
   /** Connection limits are shared out over this many. */
   readonly workers: number;

@@ -1,10 +1,12 @@
 // HTTPS: the terminator ends TLS, ALPN says which HTTP follows.
 // Invariant: what is spoken is what ALPN agreed on; a client without ALPN gets HTTP/1.1, never a guess.
+import type { Log } from '../base/log.ts';
 import type { TlsHooks, TlsTerminator } from '../tls/terminator.ts';
 import type { Connection, Speak } from './connection.ts';
 import { FirstBytes, type HttpDeps, openHttp1, openHttp2 } from './http-entrypoint.ts';
 
 export interface HttpsDeps extends HttpDeps {
+  readonly log: Log;
   readonly terminator: TlsTerminator;
 }
 
@@ -27,8 +29,9 @@ function hooksFor(connection: Connection, deps: HttpsDeps): TlsHooks {
         openHttp1(connection, socket, facts, initial, deps);
       }).start();
     },
-    onRefused(reason) {
+    onRefused(reason, detail) {
       cells.handshake(reason).value++;
+      deps.log.debug('tls-refused', { entrypoint: entrypoint.name, peer: connection.peerAddress, reason, detail });
     },
   };
 }

@@ -173,14 +173,19 @@ export async function readAll(socket: Socket): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Debian's own TLS client. `until`: keeps its input open until this was said. */
-export function openssl(args: readonly string[], input = '', until: RegExp | null = null): Promise<string> {
+/** Debian's own TLS client. `until`: keeps its input open until this was said, and ends with `last`. */
+export function openssl(
+  args: readonly string[],
+  input = '',
+  until: RegExp | null = null,
+  last = 'Q\n',
+): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn('openssl', args, { stdio: ['pipe', 'pipe', 'pipe'] });
     let output = '';
     child.stdout.on('data', (chunk: Buffer) => {
       output += chunk.toString();
-      if (until?.test(output)) child.stdin.end('Q\n');
+      if (until?.test(output)) child.stdin.end(last);
     });
     child.stderr.on('data', (chunk: Buffer) => {
       output += chunk.toString();

@@ -375,6 +375,16 @@ async function sClientHolding(edge: Edge, args: readonly string[]): Promise<stri
   return openssl(base, 'there and back\n', /there and back/);
 }
 
+describe('renegotiation', () => {
+  it('is refused: it would cost the server more than the client', async () => {
+    const edge = await edgeFor({ hosts: [secured('a.test')], certificates: [mint('a.test')] });
+    const base = ['s_client', '-connect', `127.0.0.1:${edge.port}`, '-servername', 'a.test', '-tls1_2'];
+    const said = await openssl(base, 'there and back\n', /there and back/, 'R\n');
+    expect(said).toMatch(/RENEGOTIATING/);
+    expect(said).toMatch(/no renegotiation/);
+  });
+});
+
 describe('session tickets', () => {
   it('made by one worker are good at another one with the same key, and worthless under a new key', async () => {
     const serving: Serving = { hosts: [secured('a.test')], certificates: [mint('a.test')] };
