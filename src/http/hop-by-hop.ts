@@ -1,6 +1,6 @@
 // What belongs to one hop only and must not travel further, in either direction (RFC 9110 §7.6.1).
 // Invariant: runs before anything of ours is added, so no peer can name a field of ours and have it stripped.
-import { FieldId, fieldIdOf } from '../message/field-id.ts';
+import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
 
 /**
@@ -8,15 +8,20 @@ import type { Fields } from '../message/fields.ts';
  * serialiser, whatever is found here; Host is not a field that a peer may talk away.
  */
 export function removeNominated(fields: Fields): void {
-  const { ids, values } = fields;
+  const { ids, names, values } = fields;
+  let nominated: Set<string> | null = null;
   for (let i = ids.indexOf(FieldId.Connection); i >= 0; i = ids.indexOf(FieldId.Connection, i + 1)) {
     const value = values[i]!;
     if (isPlainOption(value)) continue;
-    for (const each of value.split(',')) {
-      const name = each.trim();
-      const id = fieldIdOf(name);
-      if (name !== '' && id !== FieldId.Host && !isConnectionField(id)) fields.removeNamed(name);
-    }
+    nominated ??= new Set();
+    for (const each of value.split(',')) nominated.add(each.trim().toLowerCase());
+  }
+  if (nominated === null) return;
+  // One pass over the fields, however many names there are: thousands of names fit into one head.
+  for (let i = 0; i < ids.length; i++) {
+    const id = ids[i]!;
+    if (id === FieldId.Removed || id === FieldId.Host || isConnectionField(id)) continue;
+    if (nominated.has(names[i]!.toLowerCase())) ids[i] = FieldId.Removed;
   }
 }
 
