@@ -1,7 +1,8 @@
 // The command line's end of the control socket.
 // Invariant: every failure becomes a CommandError whose text says what to do next.
-import { request as httpRequest, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { createInterface } from 'node:readline';
+import { request as httpRequest } from '../base/node-http.ts';
 import type { ErrorBody, SwitchLine } from './api.ts';
 import type { SocketPlace } from './socket-path.ts';
 

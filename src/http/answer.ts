@@ -1,7 +1,8 @@
 // The only place where a fault becomes a response.
 // Invariant: HTML for browsers, JSON for who asks for JSON, text otherwise; never a stack, a backend address or a cookie.
-import { STATUS_CODES } from 'node:http';
+
 import type { Fault } from '../base/fault.ts';
+import { STATUS_CODES } from '../base/node-http.ts';
 import { responseHeadText } from '../http1/serialise.ts';
 import { FieldId } from '../message/field-id.ts';
 import { Fields } from '../message/fields.ts';

@@ -1,7 +1,7 @@
 // Heads and chunk framing as latin-1 text for the wire (RFC 9112 §2.1, §7.1). Pure.
 // Invariant: framing and connection fields come from the head's own members, never from the field lines that a peer sent;
 // no name, value or reason can end its line, so what is written holds exactly the lines it was made of.
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from '../base/node-http.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
 import { type RequestHead, type ResponseHead, unknownLength } from '../message/head.ts';

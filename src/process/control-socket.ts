@@ -1,8 +1,9 @@
 // The control socket: HTTP on a unix socket in the state directory, for its owner only.
 // Invariant: mode 0600 before anyone can connect; a stale socket file of a process that is gone never stands in the way.
 import { chmodSync, rmSync } from 'node:fs';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import type { RequestListener, Server } from 'node:http';
 import { Fault } from '../base/fault.ts';
+import { createServer } from '../base/node-http.ts';
 
 /** In the state directory. */
 export const socketName = 'turnpike.sock';

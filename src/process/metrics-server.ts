@@ -1,9 +1,10 @@
 // The Prometheus endpoint on an address of its own, never through an app's host.
 // Invariant: answers GET /metrics and nothing else; an unchanged address is never rebound; the old address is served until
 // the new one is adopted.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
+import { createServer } from '../base/node-http.ts';
 
 export interface MetricsAddress {
   /** '' for every address. */

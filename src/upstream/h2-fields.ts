@@ -1,7 +1,7 @@
 // Heads and fields between our types and what node:http2's client takes and gives. Pure.
 // Invariant: no connection field crosses (RFC 9113 §8.2.2), names go out in lower case, pseudo-header fields come first
 // and only from the head's members, and cookies stay as they are.
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from '../base/node-http.ts';
 import { FieldId } from '../message/field-id.ts';
 import { Fields } from '../message/fields.ts';
 import { type RequestHead, type ResponseHead, unknownLength } from '../message/head.ts';
@@ -109,6 +109,5 @@ export function responseHeadOf(
   const reason = STATUS_CODES[status] ?? '';
   if (method === 'HEAD' || status === 304) return { status, reason, fields, bodyLength: 0, declaredLength: length };
   if (status === 204) return { status, reason, fields, bodyLength: 0, declaredLength: unknownLength };
-  if (last && length > 0) return 'content-length without a body';
   return { status, reason, fields, bodyLength: last ? 0 : length, declaredLength: unknownLength };
 }

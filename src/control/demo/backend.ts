@@ -1,8 +1,9 @@
 // A small backend for the demo: says which one answered, on a page that watches itself being switched.
 // Invariant: loopback only; every answer carries `x-demo-backend`.
 import { createHash } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { createServer } from '../../base/node-http.ts';
 import { page } from './page.ts';
 
 export interface DemoBackend {

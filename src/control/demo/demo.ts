@@ -2,9 +2,9 @@
 // Invariant: nothing is promised on the screen before it was seen to work; everything started here ends with it.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, openSync, readFileSync } from 'node:fs';
-import { request as httpRequest } from 'node:http';
 import { extname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { request as httpRequest } from '../../base/node-http.ts';
 import type { Status } from '../../process/operations.ts';
 import { paths } from '../api.ts';
 import { CommandError, ControlClient } from '../client.ts';
