@@ -378,6 +378,20 @@ describe('passive health', () => {
     expect((await get(backends)).fault?.code).toBe('upstream-refused');
   });
 
+  it('sends more than its share to a returning backend when there is no other', async () => {
+    const [target, other] = [await recorder(), await recorder()];
+    const addresses = [target.address, other.address];
+    const made = service('app.test', 1, addresses);
+    const backends = new Backends(made, [target.address], deps);
+    open.push(backends);
+    backends.update(made, [other.address]);
+    target.script = () => {};
+    const heard = [new Heard(), new Heard(), new Heard()];
+    for (const each of heard) backends.open(ask(), each);
+    await target.waitForExchange(3);
+    expect(backends.stats()[0]!.state).toBe('returning');
+  });
+
   it('never ejects the only backend of a service', async () => {
     const backends = backendsOf([`127.0.0.1:${await freePort()}`], { passive: { failures: 1, ejectMs: 10_000 } });
     for (let i = 0; i < 4; i++) expect((await get(backends)).fault?.code).toBe('upstream-refused');

@@ -317,6 +317,18 @@ describe('a request over HTTP/2', () => {
     ]);
   });
 
+  it('passes lines on as they came, also those that should stand alone', async () => {
+    const fields = Fields.of(['Host', 'app.test'], ['Content-Type', 'a/b'], ['Content-Type', 'c/d']);
+    const target = await backend((id, c) => c.write(headersFrame(id, true, [':status', '204'])));
+    const heard = new Heard((stream) => stream.sendHead(requestHead({ fields }), true));
+    backendsOf(target).open(ask(), heard);
+    await heard.end();
+    expect(target.connections[0]!.requests.get(1)!.slice(4)).toEqual([
+      ['content-type', 'a/b'],
+      ['content-type', 'c/d'],
+    ]);
+  });
+
   it('carries body and trailers', async () => {
     const target = await FrameBackend.start((frame, connection) => {
       if ((frame.flags & Flag.EndStream) === 0 || frame.streamId === 0) return;
