@@ -182,7 +182,7 @@ test('GET is tried once more on another backend when the first one resets, POST 
   bad.script = (exchange) => exchange.connection.reset();
   const statuses: number[] = [];
   for (let i = 0; i < 4; i++) {
-    const { status } = await ask('POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 2\r\n\r\nhi');
+    const { status } = await ask('POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\n\r\n');
     statuses.push(status);
   }
   expect(statuses.filter((status) => status === 502).length).toBe(bad.exchanges.length);
@@ -195,13 +195,19 @@ test('a backend that refuses connections is avoided by the second try, for POST 
   const gone = await backend('gone');
   await gone.close();
   const good = await backend('good');
-  await start(oneRoute(good, {}, [gone.address, good.address]));
-  const answers: Answer[] = [];
-  for (let i = 0; i < 4; i++) {
-    answers.push(await ask('POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 2\r\n\r\nhi'));
+  await start(
+    routing({
+      hosts: [host('app.test', [route('app.test', 'app')])],
+      services: [service('app', 1, [gone.address, good.address], { balance: 'hash_header', balanceKey: 'X-Key' })],
+    }),
+  );
+  const statuses: number[] = [];
+  for (let i = 0; i < 16; i++) {
+    const head = `POST / HTTP/1.1\r\nHost: app.test\r\nX-Key: ${i}\r\nContent-Length: 2\r\n\r\n`;
+    statuses.push((await ask(`${head}hi`)).status);
   }
-  expect(answers.map((each) => each.status)).toEqual([200, 200, 200, 200]);
-  expect(good.exchanges.map((each) => each.body.toString())).toEqual(['hi', 'hi', 'hi', 'hi']);
+  expect(statuses).toEqual(Array(16).fill(200));
+  expect(good.exchanges.map((each) => each.body.toString())).toEqual(Array(16).fill('hi'));
 });
 
 test('a second try arrives anew: it follows the routing that holds by then', async () => {
@@ -240,29 +246,22 @@ test('a backend that dies in the middle leaves an answer that is visibly cut', a
   expect(answer.complete).toBe(false);
   expect(answer.body.toString()).toBe('abc');
   const connection = await H2Connection.connect({ port: edge.port });
-  app.script = (exchange) => {
-    exchange.send('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n');
-    setTimeout(() => exchange.connection.fin(), 20);
-  };
-  const stream = connection.open(
-    [
-      [':method', 'GET'],
-      [':scheme', 'http'],
-      [':path', '/'],
-      [':authority', 'app.test'],
-    ],
-    { endStream: true },
-  );
-  const cut = await stream.answer();
-  expect(cut.body.toString()).toBe('abc');
-  expect(cut.complete).toBe(false);
-  expect(cut.resetCode).toBe(2);
+  for (const start of ['Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n', 'Content-Length: 10\r\n\r\nabc']) {
+    app.script = (exchange) => {
+      exchange.send(`HTTP/1.1 200 OK\r\n${start}`);
+      setTimeout(() => exchange.connection.fin(), 20);
+    };
+    const stream = connection.open(H2Connection.request('GET', 'app.test', '/', [], 'http'));
+    const cut = await stream.answer();
+    expect(cut.body.toString()).toBe('abc');
+    expect(cut.resetCode).toBe(2);
+    expect(stream.ended, 'END_STREAM in front of the reset').toBe(false);
+  }
   connection.destroy();
-  const log = await edge.log(2);
-  expect(log.map((line) => [line.status, line.reason, line.aborted])).toEqual([
-    [200, 'upstream-failed', true],
-    [200, 'upstream-failed', true],
-  ]);
+  const log = await edge.log(3);
+  expect(log.map((line) => [line.status, line.reason, line.aborted])).toEqual(
+    Array(3).fill([200, 'upstream-failed', true]),
+  );
 });
 
 test('interim answers are relayed, a hundred only to who waits for it, and a flood of them is cut off', async () => {
@@ -360,6 +359,31 @@ test('trailers pass to who asked for them, but for those that may not travel', a
       ['x-sum', '9'],
     ],
   ]);
+  connection.destroy();
+});
+
+test('trailers of an upload pass as well, under the same rule, also when all of it comes at once', async () => {
+  const app = await backend();
+  await start(oneRoute(app));
+  const connection = await H2Connection.connect({ port: edge.port });
+  const lines: [string, string][] = [
+    [':method', 'POST'],
+    [':scheme', 'http'],
+    [':path', '/'],
+    [':authority', 'app.test'],
+  ];
+  connection.socket.cork();
+  const stream = connection.open(lines, { endStream: false });
+  const sent = stream.send('data');
+  stream.sendTrailers([
+    ['x-sum', '9'],
+    ['x-forwarded-for', '6.6.6.6'],
+  ]);
+  connection.socket.uncork();
+  await sent;
+  expect((await stream.answer()).status).toBe(200);
+  expect(app.last.body.toString()).toBe('data');
+  expect(app.last.trailers).toEqual([['x-sum', '9']]);
   connection.destroy();
 });
 
