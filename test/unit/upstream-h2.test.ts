@@ -1,4 +1,6 @@
-import { constants } from 'node:http2';
+import { randomBytes } from 'node:crypto';
+import { constants, createServer, type ServerHttp2Stream } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Fault } from '../../src/base/fault.ts';
 import { Fields } from '../../src/message/fields.ts';
@@ -535,6 +537,78 @@ describe('connections over HTTP/2', () => {
     expect(second.stream).toBeNull();
     target.connections[0]!.write(encodeSettings([[Setting.MaxConcurrentStreams, 10]]));
     await until('the second request', () => second.stream !== null);
+  });
+});
+
+describe('a backend on node:http2', () => {
+  /** Echoes bodies and trailers; `/head/N` answers with a field of N bytes. */
+  async function echo(): Promise<string> {
+    const server = createServer();
+    server.on('stream', (stream: ServerHttp2Stream, headers) => {
+      stream.on('error', () => {});
+      const size = /^\/head\/(\d+)$/.exec(String(headers[':path']))?.[1];
+      if (size !== undefined) {
+        stream.respond({ ':status': 200, 'x-long': 'a'.repeat(Number(size)) }, { endStream: true });
+        return;
+      }
+      let trailers = {};
+      stream.on('trailers', (received) => {
+        trailers = received;
+      });
+      stream.on('wantTrailers', () => stream.sendTrailers(trailers));
+      stream.respond({ ':status': 200 }, { waitForTrailers: true });
+      stream.pipe(stream);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    open.push(server);
+    return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+  const backendsAt = (address: string): Backends => {
+    const backends = new Backends(service('app.test', 1, [address], { protocol: 'h2c' }), [], deps);
+    open.push(backends);
+    return backends;
+  };
+
+  it('gets and gives back megabytes exactly, at the pace of the slower side', async () => {
+    const body = randomBytes(4 * 1024 * 1024);
+    let sent = 0;
+    const heard = new Heard((stream) => stream.sendHead(post(), false));
+    const send = (): void => {
+      while (sent < body.length) {
+        const chunk = body.subarray(sent, sent + 65_536);
+        sent += chunk.length;
+        if (!heard.stream!.sendData(chunk)) return;
+      }
+      heard.stream!.sendEnd(Fields.of(['x-sum', 'done']));
+    };
+    heard.backendWritable = send;
+    backendsAt(await echo()).open(ask(), heard);
+    await until('the stream', () => heard.stream !== null);
+    heard.stream!.pauseResponse();
+    send();
+    await sleep(100);
+    // Nothing is read, so the backend cannot give back, and in turn takes no more.
+    expect(heard.chunks.length).toBe(0);
+    expect(sent).toBeLessThan(body.length / 2);
+    heard.stream!.resumeResponse();
+    await heard.end();
+    expect(Buffer.concat(heard.chunks).equals(body)).toBe(true);
+    expect([...heard.trailers!.entries()]).toEqual([['x-sum', 'done']]);
+  });
+
+  it.each([
+    [20_000, 200, undefined],
+    [60_000, undefined, 'upstream-bad-response'],
+  ])('may answer with %i bytes of head: %s %s', async (size, status, code) => {
+    const backends = backendsAt(await echo());
+    // Our bound holds once the backend acknowledged it; until then nghttp2's own 64 KiB do.
+    const first = new Heard((stream) => stream.sendHead(requestHead({ target: '/head/1' }), true));
+    backends.open(ask(), first);
+    await first.end();
+    const heard = new Heard((stream) => stream.sendHead(requestHead({ target: `/head/${size}` }), true));
+    backends.open(ask(), heard);
+    await heard.end();
+    expect([heard.head?.status, heard.fault?.code]).toEqual([status, code]);
   });
 });
 
