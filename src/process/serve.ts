@@ -1,13 +1,27 @@
 // `turnpike serve` in the foreground, from configuration file to exit code.
 // Invariant: what cannot be served is said on stderr and gives 1 before anything was opened to the world; SIGTERM and
 // SIGINT drain and give 0; a second one ends at once and gives 1.
-import { Fault } from '../base/fault.ts';
-import { formatProblem, loadConfig, type Problem } from '../config/load.ts';
-import { CertificateProblems } from './certificates.ts';
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { CreateControlHandler } from './operations.ts';
+import type { StepObserver } from './publication-run.ts';
 import { onSignals } from './signals.ts';
-import { Supervisor, type SupervisorOptions } from './supervisor.ts';
+import type { Supervisor } from './supervisor.ts';
+import { SpareWorker } from './worker-process.ts';
 
-export async function serve(options: SupervisorOptions): Promise<number> {
+export interface ServeOptions {
+  readonly configFile: string;
+  readonly createControlHandler: CreateControlHandler;
+  /** The program that is forked as a worker; Turnpike's entry file by default. */
+  readonly program?: string;
+  /** Told before every step of a publication, for tests that end processes there. */
+  readonly observer?: StepObserver;
+}
+
+/** Compiled for packaging, the entry has the extension that this file has. */
+const entryFile = fileURLToPath(new URL(`../main${extname(import.meta.url)}`, import.meta.url));
+
+export async function serve(options: ServeOptions): Promise<number> {
   process.title = 'turnpike';
   let supervisor: Supervisor | null = null;
   let leave = (): void => {};
@@ -24,35 +38,22 @@ export async function serve(options: SupervisorOptions): Promise<number> {
       process.exit(1);
     },
   });
+  const spare = new SpareWorker(options.program ?? entryFile);
   try {
-    const started = await start(options);
-    if (started === null) return 1;
-    supervisor = started;
+    // Loaded while the first worker starts.
+    const { startSupervisor } = await import('./start.ts');
+    supervisor = await startSupervisor({
+      configFile: options.configFile,
+      createControlHandler: options.createControlHandler,
+      program: options.program ?? entryFile,
+      spare,
+      observer: options.observer ?? null,
+    });
+    if (supervisor === null) return 1;
     await leaving;
-    return await started.drain();
+    return await supervisor.drain();
   } finally {
+    spare.end();
     quiet();
   }
-}
-
-/** Null: refused, and said why. */
-async function start(options: SupervisorOptions): Promise<Supervisor | null> {
-  const loaded = await loadConfig(options.configFile);
-  for (const warning of loaded.warnings) console.error(`warning: ${formatProblem(warning)}`);
-  if (!loaded.ok) return refuse(loaded.problems);
-  try {
-    return await Supervisor.start(options, loaded.declaration, loaded.warnings);
-  } catch (error) {
-    if (error instanceof CertificateProblems) return refuse(error.problems);
-    if (!(error instanceof Fault)) throw error;
-    console.error(`error: ${error.message}`);
-    return null;
-  }
-}
-
-function refuse(problems: readonly Problem[]): null {
-  for (const problem of problems) console.error(`error: ${formatProblem(problem)}`);
-  const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
-  console.error(`${count}; nothing was started`);
-  return null;
 }

@@ -20,6 +20,7 @@ import type { StateStore } from './state-store.ts';
 import { Upkeep } from './upkeep.ts';
 import type { WorkerHandle } from './worker-handle.ts';
 import { WorkerPool } from './worker-pool.ts';
+import type { SpareWorker } from './worker-process.ts';
 
 export interface ServingOptions {
   readonly clock: Clock;
@@ -28,8 +29,8 @@ export interface ServingOptions {
   readonly store: StateStore;
   readonly listeners: Listeners;
   readonly workers: number;
-  /** The program to fork; becomes a worker by its first argument. */
   readonly program: string;
+  readonly spare: SpareWorker | null;
   readonly observer: StepObserver | null;
   /** A worker asks for a leaf of the internal CA. */
   readonly leafFor: (name: string) => Promise<Certificate | null>;
@@ -88,6 +89,7 @@ export class Serving {
       clock,
       log,
       program: options.program,
+      spare: options.spare,
       slots: options.workers,
       logLevel: () => this.#logLevel,
       join: (worker) => this.#join(worker),

@@ -2,8 +2,7 @@
 // Carries no traffic.
 // Invariant: a configuration that cannot be served changes nothing; why is in the answer, in `status` and in a metric.
 import { availableParallelism } from 'node:os';
-import { extname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { type Clock, systemClock, type Timer } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import { createLog, type Log } from '../base/log.ts';
@@ -26,17 +25,18 @@ import { StateStore } from './state-store.ts';
 import { SupervisorMetrics } from './supervisor-metrics.ts';
 import { ServingGround } from './switch-ground.ts';
 import { Switches } from './switches.ts';
+import type { SpareWorker } from './worker-process.ts';
 
 export interface SupervisorOptions {
   readonly configFile: string;
   readonly createControlHandler: CreateControlHandler;
-  /** The program that is forked as a worker; this one's entry file by default. */
-  readonly program?: string;
-  readonly observer?: StepObserver;
+  /** The program that is forked as a worker. */
+  readonly program: string;
+  /** A worker that was forked ahead. */
+  readonly spare: SpareWorker | null;
+  readonly observer: StepObserver | null;
 }
 
-/** Compiled for packaging, the entry has the extension that this file has. */
-const entryFile = fileURLToPath(new URL(`../main${extname(import.meta.url)}`, import.meta.url));
 const ticketKeyLifeMs = 12 * 3_600_000;
 /** How long after the drain limit a worker may take to end. */
 const drainGraceMs = 500;
@@ -99,8 +99,9 @@ export class Supervisor implements Household {
       store: this.#store,
       listeners: new Listeners(log, inheritedSockets(process.env, process.pid)),
       workers: declaration.workers === 'auto' ? availableParallelism() : declaration.workers,
-      program: options.program ?? entryFile,
-      observer: options.observer ?? null,
+      program: options.program,
+      spare: options.spare,
+      observer: options.observer,
       leafFor: (name) => this.#certificates.leafFor(name, this.#serving.snapshot.parts.routing),
     });
     this.#metricsServer = new MetricsServer(() => this.metricsText(), log);

@@ -1,7 +1,7 @@
 // The supervisor's end of one worker: the process, its questions and answers, and its end.
 // Invariant: every question settles, by an answer or by the end of the process; `left` resolves exactly once, after the
 // kernel says that the process is gone.
-import { type ChildProcess, fork, type SendHandle } from 'node:child_process';
+import type { ChildProcess, SendHandle } from 'node:child_process';
 import type { LogLevel } from '../base/log.ts';
 import type { PartName } from '../model/snapshot.ts';
 import type { FaultMessage, FromWorker, Notice, ProcessMetrics, Question, Questions, ToWorker } from './protocol.ts';
@@ -29,8 +29,7 @@ export interface WorkerStart {
   readonly slot: number;
   readonly workers: number;
   readonly logLevel: LogLevel;
-  /** The program to fork, which becomes a worker when its first argument says so. */
-  readonly program: string;
+  readonly process: ChildProcess;
 }
 
 export class WorkerHandle implements WorkerChannel {
@@ -56,8 +55,7 @@ export class WorkerHandle implements WorkerChannel {
     this.slot = start.slot;
     this.startedAt = Date.now();
     this.#onNotice = onNotice;
-    // Node's own flags (a debugger's, a profiler's) are the supervisor's, not the workers'.
-    this.#child = fork(start.program, ['worker'], { serialization: 'advanced', execArgv: [] });
+    this.#child = start.process;
     this.pid = this.#child.pid ?? 0;
     this.id = `${start.slot}/${this.pid}`;
     let booted = (): void => {};

@@ -6,11 +6,15 @@ import type { Log, LogLevel } from '../base/log.ts';
 import type { PublicationFault } from '../model/publication.ts';
 import type { DrainLimits, Notice, ToWorker } from './protocol.ts';
 import { WorkerHandle } from './worker-handle.ts';
+import { forkWorker, type SpareWorker } from './worker-process.ts';
 
 export interface WorkerPoolDeps {
   readonly clock: Clock;
   readonly log: Log;
+  /** The program to fork; becomes a worker by its first argument. */
   readonly program: string;
+  /** Used for the first worker, when there is one. */
+  readonly spare: SpareWorker | null;
   readonly slots: number;
   logLevel(): LogLevel;
   /** Gives a booted worker what it serves; a fault when it did not take it. */
@@ -128,7 +132,12 @@ export class WorkerPool {
   #fork(slot: Slot): WorkerHandle {
     const deps = this.#deps;
     const worker = new WorkerHandle(
-      { slot: slot.number, workers: deps.slots, logLevel: deps.logLevel(), program: deps.program },
+      {
+        slot: slot.number,
+        workers: deps.slots,
+        logLevel: deps.logLevel(),
+        process: deps.spare?.take() ?? forkWorker(deps.program),
+      },
       deps.onNotice,
     );
     slot.worker = worker;
