@@ -25,7 +25,6 @@ const settingsTimeoutMs = 5000;
 /** What one stalled upload may keep here, and all of a connection together. */
 const streamWindow = 256 * 1024;
 const connectionWindow = 1024 * 1024;
-const pingFrame = 17;
 const windowUpdateFrame = 13;
 
 /** The socket is unread, or what was read of it has been unshifted. */
@@ -54,7 +53,6 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
   /** While no stream is open: since when, and what the socket had read by then. */
   #idleSince = 0;
   #idleBytes = 0;
-  #pings = 0;
 
   constructor(socket: Socket, facts: ConnectionFacts, host: H2Host) {
     this.#socket = socket;
@@ -82,8 +80,9 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     // The session may be done for while a peer that never reads keeps the socket open.
     session.on('error', () => socket.destroy());
     session.on('close', () => socket.destroySoon());
-    session.on('ping', () => this.#pings++);
-    session.once('remoteSettings', () => this.#settings());
+    session.on('ping', () => this.#wholeFrame());
+    session.on('localSettings', () => this.#wholeFrame());
+    session.on('remoteSettings', () => this.#settings());
     this.deadlineAt = host.deadlines.in(settingsTimeoutMs);
     host.deadlines.add(this);
     if (socket.destroyed) this.#onClose();
@@ -141,30 +140,35 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
   // ---- inside ----------------------------------------------------------------------------------------------------
 
   #settings(): void {
+    this.#wholeFrame();
+    if (this.#settled) return;
     this.#settled = true;
     if (this.idle) this.#becomeIdle();
+  }
+
+  /** What was read so far is accounted for. */
+  #wholeFrame(): void {
+    this.#idleBytes = this.#socket.bytesRead;
   }
 
   #becomeIdle(): void {
     const { deadlines } = this.#host;
     this.#idleSince = deadlines.now;
-    this.#idleBytes = this.#socket.bytesRead;
-    this.#pings = 0;
+    this.#wholeFrame();
     if (this.#settled && !this.#draining) this.deadlineAt = deadlines.in(this.#limits.headerTimeoutMs);
   }
 
   /**
-   * Half a header block shows only in bytes that led to no request: node:http2 reports nothing before its end. PINGs and
-   * WINDOW_UPDATEs may come at any time and are left out of the count.
+   * Half a header block shows only in bytes that led to nothing: node:http2 reports nothing before its end. It does not
+   * report WINDOW_UPDATEs either, which may come at any time; they are told by their size.
    */
   #stalled(): boolean {
-    const bytes = this.#socket.bytesRead - this.#idleBytes - this.#pings * pingFrame;
-    return bytes % windowUpdateFrame !== 0;
+    return (this.#socket.bytesRead - this.#idleBytes) % windowUpdateFrame !== 0;
   }
 
   #giveUp(): void {
-    this.#session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    this.#socket.destroySoon();
+    // Sends GOAWAY with this code; its `error` event destroys the socket.
+    this.#session.destroy(stalledError, constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
   #endSession(): void {
@@ -209,4 +213,5 @@ function dispatch(connection: H2Connection): void {
   connection.dispatch();
 }
 
+const stalledError = new Error('a header block that does not end');
 const ignore = (): void => {};
