@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import { Fault, type FaultCode } from '../base/fault.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
+import type { ResponseHead } from '../message/head.ts';
 import type { BackendReceiver, BackendStream } from '../message/stream.ts';
 import { BodyDecoder } from './body-decoder.ts';
 import { type BackendHost, Http1BackendStream } from './client-stream.ts';
@@ -24,7 +25,7 @@ export interface ClientConnectionOptions {
   /** The connection cannot be used any more; comes once, also after the socket was handed over by an upgrade. */
   onClose(connection: ClientConnection): void;
   /** A final head, or the 101 that was asked for, arrived: the backend is alive. Comes before the receiver hears of it. */
-  onAnswer?(connection: ClientConnection): void;
+  onAnswer?(connection: ClientConnection, head: ResponseHead): void;
   /** The connection or what came on it failed the exchange in work. Comes before the receiver hears of it. */
   onFailed?(connection: ClientConnection, fault: Fault): void;
 }
@@ -182,7 +183,7 @@ export class ClientConnection implements BackendHost {
     if (head.framing === 'chunked') this.#decoder.startChunked(this.#options.limits());
     else if (head.framing === 'close') this.#decoder.startUntilClose();
     else this.#decoder.startLength(head.bodyLength);
-    this.#options.onAnswer?.(this);
+    this.#options.onAnswer?.(this, head);
     stream.receiver.responseHead(head);
   }
 
@@ -248,7 +249,7 @@ export class ClientConnection implements BackendHost {
     const socket = this.#socket;
     const early = this.#at === this.#chunk!.length ? null : this.#chunk!.subarray(this.#at);
     this.#release('tunnel');
-    this.#options.onAnswer?.(this);
+    this.#options.onAnswer?.(this, head);
     socket.off('data', this.#onData);
     socket.off('end', this.#onEnd);
     socket.off('drain', this.#onDrain);

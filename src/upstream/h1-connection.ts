@@ -3,9 +3,11 @@
 import type { Socket } from 'node:net';
 import type { Fault } from '../base/fault.ts';
 import { ClientConnection } from '../http1/client-connection.ts';
+import { FieldId } from '../message/field-id.ts';
 import type { BackendReceiver, BackendStream } from '../message/stream.ts';
 import type { AnswerLimits } from './ask.ts';
 import type { Attempt, ConnectListener, Connector } from './connect.ts';
+import { idleLimit } from './keep-alive.ts';
 import type { Ledger } from './ledger.ts';
 import { type Dial, type Pool, PooledConnection } from './pool.ts';
 
@@ -43,6 +45,7 @@ export class H1Connection extends PooledConnection {
   readonly #connection: ClientConnection;
   readonly #pool: Pool;
   readonly #ledger: Ledger;
+  #keepAlive: string | null = null;
   #inWork = 0;
   #retired = false;
 
@@ -53,7 +56,10 @@ export class H1Connection extends PooledConnection {
     this.#connection = new ClientConnection(socket, {
       address: options.address,
       limits: options.limits,
-      onAnswer: () => this.#ledger.succeeded(),
+      onAnswer: (_connection, head) => {
+        this.#ledger.succeeded();
+        this.#hear(head.fields.get(FieldId.KeepAlive));
+      },
       onFailed: (connection, fault) => {
         // A kept connection that the backend closed just then: nothing new about the backend.
         if (fault.code === 'upstream-reset' && connection.served > 1) return;
@@ -90,6 +96,13 @@ export class H1Connection extends PooledConnection {
   destroy(): void {
     this.#retired = true;
     this.#connection.destroy();
+  }
+
+  /** Backends say the same on every answer: it is read once. */
+  #hear(keepAlive: string | null): void {
+    if (keepAlive === this.#keepAlive) return;
+    this.#keepAlive = keepAlive;
+    this.idleMs = keepAlive === null ? Number.POSITIVE_INFINITY : idleLimit(keepAlive);
   }
 
   #ended(): void {

@@ -13,6 +13,8 @@ export abstract class PooledConnection {
   listed = false;
   /** The pool's own: since when nothing is in work; 0 while something is. */
   idleSince = 0;
+  /** The connection's own bound for being idle, beside the configured one. */
+  idleMs = Number.POSITIVE_INFINITY;
   /** Exchanges it can take beside those in work; 0 for ever once it must not be used. */
   abstract readonly room: number;
   /** Exchanges in work. */
@@ -204,11 +206,10 @@ export class Pool implements DeadlineHolder {
   /** Closes what was idle for too long, and comes back for the rest. */
   deadlineReached(): void {
     const { now } = this.#options.deadlines;
-    const keepAliveMs = this.#limits.backendKeepAliveTimeoutMs;
     let next = 0;
     for (const connection of [...this.#ready]) {
       if (connection.idleSince === 0) continue;
-      const until = connection.idleSince + keepAliveMs;
+      const until = this.#idleUntil(connection);
       if (until <= now) {
         this.#unlist(connection);
         connection.retire();
@@ -256,12 +257,17 @@ export class Pool implements DeadlineHolder {
         return;
       }
       connection.idleSince = deadlines.now;
-      if (this.deadlineAt === 0) this.deadlineAt = deadlines.in(this.#limits.backendKeepAliveTimeoutMs);
+      const until = this.#idleUntil(connection);
+      if (this.deadlineAt === 0 || until < this.deadlineAt) this.deadlineAt = until;
     }
     if (connection.room > 0 && !connection.listed) {
       connection.listed = true;
       this.#ready.push(connection);
     }
+  }
+
+  #idleUntil(connection: PooledConnection): number {
+    return connection.idleSince + Math.min(this.#limits.backendKeepAliveTimeoutMs, connection.idleMs);
   }
 
   #unlist(connection: PooledConnection): void {

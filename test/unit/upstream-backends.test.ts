@@ -141,6 +141,21 @@ describe('connections over HTTP/1.1', () => {
     expect(backends.stats()[0]!.connections).toBe(0);
   });
 
+  it('are given up before the backend does, when it says how long it keeps them', async () => {
+    const clock = handClock();
+    const target = await recorder();
+    target.script = (exchange) => void exchange.ok('ok', 'Keep-Alive: timeout=5, max=100\r\n');
+    const backends = backendsOf([target.address]);
+    await get(backends);
+    clock.advance(3900);
+    await get(backends);
+    clock.advance(3900);
+    expect(backends.stats()[0]!.connections).toBe(1);
+    clock.advance(200);
+    await until('the connection to be closed', () => target.open.length === 0);
+    expect(target.connections.length).toBe(1);
+  });
+
   it('are not used again once the backend closed them', async () => {
     const target = await recorder();
     const backends = backendsOf([target.address]);
