@@ -1,5 +1,5 @@
 // One line per exchange, written in batches.
-// Invariant: a slow reader of the log never slows or stops traffic: beyond `maxBacklog` bytes lines are dropped and counted.
+// Invariant: a slow reader of the log never slows or stops traffic: beyond its backlog lines are dropped and counted.
 import { fstatSync, write, writeSync } from 'node:fs';
 import type { Clock, Timer } from '../base/clock.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
@@ -8,7 +8,6 @@ import { jsonText } from './json-text.ts';
 
 const batchSize = 32 * 1024;
 const flushMs = 100;
-const maxBacklog = 8 * 1024 * 1024;
 /** A write of this size or less into a pipe is never mixed with another process's (PIPE_BUF): workers share the log. */
 const pipeBuf = 4096;
 
@@ -20,6 +19,7 @@ export class AccessLog {
   readonly #clock: Clock;
   readonly #fd: number;
   readonly #isPipe: boolean;
+  readonly #maxBacklog: number;
   #text = '';
   /** Batches handed over for writing, oldest first; the first one is in work. */
   #backlog: Buffer[] = [];
@@ -27,7 +27,9 @@ export class AccessLog {
   #timer: Timer | null = null;
   #closed = false;
 
-  constructor(clock: Clock, fd: number) {
+  /** @param maxBacklog  bytes that may wait to be written */
+  constructor(clock: Clock, fd: number, maxBacklog = 8 * 1024 * 1024) {
+    this.#maxBacklog = maxBacklog;
     this.#clock = clock;
     this.#fd = fd;
     this.#isPipe = fstatSync(fd).isFIFO();
@@ -41,7 +43,7 @@ export class AccessLog {
 
   record(record: ExchangeRecord, connection: ConnectionPlan, endedAt: number): void {
     if (!this.#enabled || this.#closed) return;
-    if (this.#backlogSize > maxBacklog) {
+    if (this.#backlogSize > this.#maxBacklog) {
       this.dropped++;
       return;
     }

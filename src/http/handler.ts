@@ -75,7 +75,7 @@ export class HttpHandler implements ExchangeHost {
     try {
       exchange.arrive();
     } catch (error) {
-      this.log.error('bug', { error });
+      this.log.error('bug', { err: error });
       exchange.fail(new Fault('internal', 'bug', { cause: error }));
     }
   }
@@ -117,6 +117,7 @@ export class HttpHandler implements ExchangeHost {
     if (isFailure(record.reason)) cells.failures.value++;
     this.#metrics.reason(record.reason);
     this.#accessLog.record(record, connection, now);
+    this.#metrics.droppedLogLines.value = this.#accessLog.dropped;
   }
 }
 

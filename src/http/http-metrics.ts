@@ -28,6 +28,7 @@ export const otherRoute = 'other';
 
 export class HttpMetrics {
   readonly inFlight: Cell;
+  readonly droppedLogLines: Cell;
   readonly #metrics: Metrics;
   readonly #requests: Family;
   readonly #durations: HistogramFamily;
@@ -58,6 +59,9 @@ export class HttpMetrics {
       'route',
     ]);
     this.#reasons = metrics.counter('http_reasons_total', 'Why requests went as they did', ['reason']);
+    this.droppedLogLines = metrics
+      .counter('access_log_dropped_total', 'Lines lost because the log was not read')
+      .cell();
     this.inFlight = metrics.gauge('http_requests_in_flight', 'HTTP requests being worked on').cell();
   }
 
