@@ -2,7 +2,7 @@
 // Invariant: the committed snapshot is what the state store holds and what every worker serves or will be given before it
 // serves anything; it changes at the decision point and nowhere else.
 import type { Clock, Timer } from '../base/clock.ts';
-import type { FaultCode } from '../base/fault.ts';
+import { Fault, type FaultCode } from '../base/fault.ts';
 import { digestOf } from '../model/digest.ts';
 import { type Move, moveDeadlines, type PublicationFault } from '../model/publication.ts';
 import { type PartName, partNames, type Snapshot, type SnapshotParts } from '../model/snapshot.ts';
@@ -14,6 +14,7 @@ export class Publisher {
   #committed: Snapshot | null = null;
   #revision: number;
   #tail: Promise<unknown> = Promise.resolve();
+  #closed = false;
   readonly #ground: PublicationGround;
 
   /** `revision`: of the last publication ever, from the state store. */
@@ -41,6 +42,7 @@ export class Publisher {
     onMove: (move: Move) => void = () => {},
   ): Promise<Published> {
     return this.#enqueue(async () => {
+      if (this.#closed) throw new Fault('not-running', 'Turnpike is ending; nothing is changed any more');
       const proposal = await propose(this.#committed);
       if (proposal === null) return unchanged(this.#revision);
       const next = this.#next(proposal.parts);
@@ -60,7 +62,7 @@ export class Publisher {
   join(worker: WorkerChannel, lend: (worker: WorkerChannel) => void): Promise<PublicationFault | null> {
     return this.#enqueue(async () => {
       const snapshot = this.#committed;
-      if (snapshot === null) return null;
+      if (snapshot === null || this.#closed) return { code: 'not-running', detail: 'nothing is served' };
       lend(worker);
       const prepared = await this.#answer(worker, 'prepare', { delta: deltaFor(worker, snapshot) });
       if (!prepared.ok) return prepared.fault;
@@ -76,9 +78,9 @@ export class Publisher {
     });
   }
 
-  /** Resolves when nothing is being published. */
-  idle(): Promise<unknown> {
-    return this.#tail;
+  /** What is under way is finished; nothing new begins. */
+  close(): void {
+    this.#closed = true;
   }
 
   /** Silence is a refusal, as death is. */

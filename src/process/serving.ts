@@ -223,6 +223,7 @@ export class Serving {
   }
 
   #quieten(): void {
+    this.#publisher.close();
     this.health.close();
     for (const upkeep of [this.#health, this.#certificates, this.#ticketKey]) upkeep.close();
   }

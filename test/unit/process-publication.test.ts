@@ -321,3 +321,14 @@ test('a worker that joins and does not commit is killed, and nothing is publishe
   expect(await joining).toMatchObject({ code: 'publish-timeout' });
   expect((await publishing).revision).toBe(9);
 });
+
+test('once closed it finishes what is under way and begins nothing', async () => {
+  const { publisher, propose, workers, log } = await started();
+  const running = publisher.publish(propose(second));
+  await settle();
+  publisher.close();
+  expect((await running).revision).toBe(9);
+  await expect(publisher.publish(propose(first))).rejects.toMatchObject({ code: 'not-running' });
+  expect(await publisher.join(new ScriptedWorker('w7', log), () => {})).toMatchObject({ code: 'not-running' });
+  expect(workers[0]!.heard).toEqual(['prepare', 'hold', 'commit']);
+});
