@@ -306,8 +306,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     this.#leave();
     this.#phase = 'ending';
     this.deadlineAt = this.deadlines.in(this.#host.settings.limits.bodyIdleTimeoutMs);
-    // A misdirected client must come back on another connection (RFC 9110 §15.5.20).
-    client.sendHead(head, body.length === 0, head.status === 421);
+    client.sendHead(head, body.length === 0, false);
     if (body.length > 0) {
       client.sendData(body);
       client.sendEnd(null);

@@ -23,7 +23,8 @@ interface ResponseOptions extends ServerStreamResponseOptions {
 }
 
 export interface StreamOwner {
-  streamClosed(stream: H2ClientStream): void;
+  /** @param wasted  the client cancelled it, or broke it so that it had to be reset */
+  streamClosed(stream: H2ClientStream, wasted: boolean): void;
 }
 
 export class H2ClientStream implements ClientStream {
@@ -46,6 +47,7 @@ export class H2ClientStream implements ClientStream {
   #awaitingDrain = false;
   /** No event must be delivered any more. */
   #over = false;
+  #wasted = false;
   #failure: Fault | null = null;
 
   /** Somebody listens for errors on `stream` already. */
@@ -202,12 +204,13 @@ export class H2ClientStream implements ClientStream {
   aborted(): void {
     if (this.#over) return;
     this.#over = true;
+    this.#wasted = true;
     this.receiver.requestAborted(this.#failure ?? new Fault('client-gone', `RST_STREAM ${this.#stream.rstCode}`));
   }
 
   closed(): void {
     const stream = this.#stream;
-    this.#owner.streamClosed(this);
+    this.#owner.streamClosed(this, this.#wasted || (!this.#over && stream.rstCode !== constants.NGHTTP2_NO_ERROR));
     if (this.#over) return;
     this.#over = true;
     if (this.#headSent && stream.writableFinished && stream.rstCode === constants.NGHTTP2_NO_ERROR) {

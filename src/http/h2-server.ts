@@ -7,8 +7,22 @@ import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 import type { Fault } from '../base/fault.ts';
 import type { ClientStream, ConnectionFacts } from '../message/stream.ts';
 import type { EntrypointLimits } from '../model/snapshot.ts';
+import { Allowance } from './allowance.ts';
 import { H2ClientStream, keepTrailers, type StreamOwner } from './h2-client-stream.ts';
 import { readRequest } from './h2-request.ts';
+
+/** Why a connection was ended for what its client did. */
+export type CutOff =
+  /** No SETTINGS. */
+  | 'silent'
+  /** A header block that does not end. */
+  | 'stalled'
+  /** Requests that are cancelled or broken off as soon as they are sent. */
+  | 'resets'
+  /** PING and SETTINGS without end. */
+  | 'control-frames'
+  /** nghttp2's verdict: malformed frames, or a flood of those that it counts. */
+  | 'protocol';
 
 /** What a connection needs of the handler. */
 export interface H2Host {
@@ -18,6 +32,7 @@ export interface H2Host {
   handle(stream: ClientStream): void;
   /** A request that must be refused, with a stream to answer it on. */
   refuse(stream: ClientStream, fault: Fault): void;
+  cutOff(why: CutOff): void;
 }
 
 /** Both peers begin with SETTINGS (RFC 9113 §3.4). */
@@ -26,6 +41,12 @@ const settingsTimeoutMs = 5000;
 const streamWindow = 256 * 1024;
 const connectionWindow = 1024 * 1024;
 const windowUpdateFrame = 13;
+/** Streams that may come to nothing: as many as a page has when it is left, and some for every second after that. */
+const wasteBurst = 100;
+const wastePerSecond = 20;
+/** Nobody has a reason for more SETTINGS, nor for more PINGs while nothing is in work. */
+const controlBurst = 500;
+const controlPerSecond = 10;
 
 /** The socket is unread, or what was read of it has been unshifted. */
 export function serveHttp2(socket: Socket, facts: ConnectionFacts, host: H2Host): H2Connection {
@@ -53,6 +74,8 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
   /** While no stream is open: since when, and what the socket had read by then. */
   #idleSince = 0;
   #idleBytes = 0;
+  readonly #waste = new Allowance(wasteBurst, wastePerSecond);
+  readonly #control = new Allowance(controlBurst, controlPerSecond);
 
   constructor(socket: Socket, facts: ConnectionFacts, host: H2Host) {
     this.#socket = socket;
@@ -71,16 +94,15 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
       },
       maxHeaderListPairs: headerCount * 2 + 16,
       strictSingleValueFields: false,
-      streamResetBurst: 100,
-      streamResetRate: 20,
+      streamResetBurst: wasteBurst,
+      streamResetRate: wastePerSecond,
     });
     const session = this.#session;
     session.setLocalWindowSize(connectionWindow);
     session.on('stream', (stream, _headers, flags, raw: readonly string[]) => this.#arrived(stream, flags, raw));
-    // The session may be done for while a peer that never reads keeps the socket open.
-    session.on('error', () => socket.destroy());
+    session.on('error', (error: NodeJS.ErrnoException) => this.#failed(error));
     session.on('close', () => socket.destroySoon());
-    session.on('ping', () => this.#wholeFrame());
+    session.on('ping', () => this.#ping());
     session.on('localSettings', () => this.#wholeFrame());
     session.on('remoteSettings', () => this.#settings());
     this.deadlineAt = host.deadlines.in(settingsTimeoutMs);
@@ -117,6 +139,7 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
       return;
     }
     if (!this.#settled) {
+      this.#host.cutOff('silent');
       this.destroy();
       return;
     }
@@ -124,12 +147,13 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     const { keepAliveTimeoutMs, headerTimeoutMs } = this.#limits;
     const idleMs = this.#host.deadlines.now - this.#idleSince;
     if (idleMs >= keepAliveTimeoutMs) this.drain();
-    else if (this.#stalled()) this.#giveUp();
+    else if (this.#stalled()) this.#cutOff('stalled');
     else this.deadlineAt = this.#host.deadlines.in(Math.min(headerTimeoutMs, keepAliveTimeoutMs - idleMs));
   }
 
-  streamClosed(stream: H2ClientStream): void {
+  streamClosed(stream: H2ClientStream, wasted: boolean): void {
     this.#streams.delete(stream);
+    if (wasted) this.#wasted();
     if (this.idle) this.#becomeIdle();
   }
 
@@ -141,9 +165,29 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
 
   #settings(): void {
     this.#wholeFrame();
+    this.#controlFrame();
     if (this.#settled) return;
     this.#settled = true;
     if (this.idle) this.#becomeIdle();
+  }
+
+  /** While something is in work, a PING may well measure the path with every burst of data; gRPC does. */
+  #ping(): void {
+    this.#wholeFrame();
+    if (this.idle) this.#controlFrame();
+  }
+
+  /** nghttp2 ends a client that does not read the acknowledgements; one that reads them could go on for ever. */
+  #controlFrame(): void {
+    if (!this.#control.take(this.#host.deadlines.now)) this.#cutOff('control-frames');
+  }
+
+  /**
+   * A stream came to nothing through its client. nghttp2 counts the resets that a client sends, but not those that a
+   * client makes us send, by trailers or a body that are wrong.
+   */
+  #wasted(): void {
+    if (!this.#waste.take(this.#host.deadlines.now)) this.#cutOff('resets');
   }
 
   /** What was read so far is accounted for. */
@@ -166,9 +210,17 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     return (this.#socket.bytesRead - this.#idleBytes) % windowUpdateFrame !== 0;
   }
 
-  #giveUp(): void {
-    // Sends GOAWAY with this code; its `error` event destroys the socket.
-    this.#session.destroy(stalledError, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  /** Sends GOAWAY; the `error` event of the session then destroys the socket. */
+  #cutOff(why: CutOff): void {
+    if (this.#session.destroyed) return;
+    this.#host.cutOff(why);
+    this.#session.destroy(cutOffError, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+
+  /** The session is done for, but a peer that never reads would keep the socket open. */
+  #failed(error: NodeJS.ErrnoException): void {
+    if (error.code?.startsWith('ERR_HTTP2_') === true) this.#host.cutOff('protocol');
+    this.#socket.destroy();
   }
 
   #endSession(): void {
@@ -191,7 +243,10 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     this.#arrivals = [];
     const limits = this.#limits;
     for (const { stream, raw, ended } of arrivals) {
-      if (stream.closed || stream.destroyed) continue;
+      if (stream.closed || stream.destroyed) {
+        this.#wasted();
+        continue;
+      }
       const { head, problem } = readRequest(raw, ended, limits);
       const request = new H2ClientStream(stream, head, ended, this.#facts, this);
       this.#streams.add(request);
@@ -213,5 +268,5 @@ function dispatch(connection: H2Connection): void {
   connection.dispatch();
 }
 
-const stalledError = new Error('a header block that does not end');
+const cutOffError = new Error('cut off');
 const ignore = (): void => {};

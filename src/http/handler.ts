@@ -16,6 +16,7 @@ import { type ConnectionPlan, connectionPlan } from './connection-plan.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { reasonOf } from './fault-text.ts';
+import type { CutOff } from './h2-server.ts';
 import { HttpMetrics, isFailure } from './http-metrics.ts';
 import { PlanKeeper, type Plans, type RoutePlan } from './plans.ts';
 import { RequestIds } from './request-id.ts';
@@ -83,6 +84,11 @@ export class HttpHandler implements ExchangeHost {
   /** Answers a request that was found unfit by the codec that read it. */
   refuse(stream: ClientStream, fault: Fault): void {
     new Exchange(this, stream).refused(fault);
+  }
+
+  /** An HTTP/2 connection was ended for what its client did. */
+  cutOff(why: CutOff): void {
+    this.#metrics.cutOff(why);
   }
 
   /** The complete answer to something that never became an exchange. */

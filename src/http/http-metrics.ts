@@ -3,6 +3,7 @@
 // make numbers grow, never the number of series.
 import type { Cell, Family, HistogramCell, HistogramFamily, Metrics } from '../base/metrics.ts';
 import type { Reason } from '../model/reason.ts';
+import type { CutOff } from './h2-server.ts';
 
 const methods = ['other', 'GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'CONNECT'] as const;
 const classes = ['other', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
@@ -38,6 +39,7 @@ export class HttpMetrics {
   readonly #failures: Family;
   readonly #reasons: Family;
   readonly #reasonCells = new Map<Reason, Cell>();
+  readonly #cutOff: Family;
 
   constructor(metrics: Metrics) {
     this.#metrics = metrics;
@@ -62,6 +64,9 @@ export class HttpMetrics {
     this.droppedLogLines = metrics
       .counter('access_log_dropped_total', 'Lines lost because the log was not read')
       .cell();
+    this.#cutOff = metrics.counter('http2_cut_off_total', 'HTTP/2 connections ended for what their client did', [
+      'reason',
+    ]);
     this.inFlight = metrics.gauge('http_requests_in_flight', 'HTTP requests being worked on').cell();
   }
 
@@ -83,6 +88,10 @@ export class HttpMetrics {
       this.#reasonCells.set(reason, cell);
     }
     cell.value++;
+  }
+
+  cutOff(why: CutOff): void {
+    this.#cutOff.cell(why).value++;
   }
 
   /** The route left the configuration: its series go with it. */

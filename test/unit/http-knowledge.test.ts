@@ -64,6 +64,7 @@ test('a rewrite takes off or replaces the path of the route and keeps the rest b
   expect(rewritten('/api/x', '/api', { kind: 'replace', to: '/v2/' })).toBe('/v2/x');
   expect(rewritten('/api?x', '/api', { kind: 'replace', to: '/v2' })).toBe('/v2?x');
   expect(rewritten('/a//b', '/', { kind: 'replace', to: '/' })).toBe('/a//b');
+  expect(rewritten('/api', '/api', { kind: 'replace', to: '' })).toBe('/');
   expect(rewritten('*', '/', { kind: 'replace', to: '/v2' })).toBe('*');
 });
 
