@@ -26,6 +26,8 @@ const layers = [
   'upstream',
   'tls',
   'http',
+  'tcp',
+  'udp',
   'entrypoint',
   'certificates',
   'switchover',
@@ -33,7 +35,7 @@ const layers = [
   'control',
   'main.ts',
 ];
-const dataPlane = ['traffic', 'http1', 'upstream', 'tls', 'http', 'entrypoint'];
+const dataPlane = ['traffic', 'http1', 'upstream', 'tls', 'http', 'tcp', 'udp', 'entrypoint'];
 const controlPlane = ['certificates', 'switchover'];
 
 interface SourceFile {

@@ -1,41 +1,55 @@
 // What no single value shows: clashes, references, keys that exclude or need each other, settings without effect.
 // Invariant: everything here is found in one pass; errors are what would do something else than it says, warnings what
 // would do nothing or what is probably not meant.
+import type { Transport } from '../model/snapshot.ts';
+import { checkEntrypoints } from './entrypoint-checks.ts';
 import { checkHosts } from './host-checks.ts';
 import { defaultLimits, writtenLimits } from './limit-keys.ts';
+import { checkNetworkServices } from './network-checks.ts';
 import type { Findings } from './problem.ts';
+import { takesHttp, transportOf } from './protocols.ts';
+import { checkRouters, routedEntrypoints, terminatingEntrypoints } from './router-checks.ts';
 import type { Config } from './schema.ts';
 import type { Path } from './syntax.ts';
 import type { ListenAddress } from './values.ts';
 
 export function checkConfig(config: Config, findings: Findings): void {
   checkAddresses(config, findings);
+  checkEntrypoints(config, findings);
   checkSizes(config, findings);
   checkTrust(config, findings);
   checkTls(config, findings);
   checkHosts(config, findings);
+  checkNetworkServices(config, findings);
+  checkRouters(config, findings);
   checkUse(config, findings);
 }
 
-/** A wildcard address and a specific one on the same port exclude each other; addresses compare parsed. */
+/**
+ * A wildcard address and a specific one on the same port exclude each other; addresses compare parsed. TCP and UDP have
+ * ports of their own.
+ */
 function checkAddresses(config: Config, findings: Findings): void {
-  const taken: { readonly path: Path; readonly address: ListenAddress }[] = [];
-  const claim = (path: Path, address: ListenAddress): void => {
+  const taken: { readonly path: Path; readonly address: ListenAddress; readonly transport: Transport }[] = [];
+  const claim = (path: Path, address: ListenAddress, transport: Transport): void => {
     const rival = taken.find(
       (each) =>
+        each.transport === transport &&
         each.address.port === address.port &&
         (each.address.host === address.host || each.address.host === '' || address.host === ''),
     );
     if (rival === undefined) {
-      taken.push({ path, address });
+      taken.push({ path, address, transport });
       return;
     }
     const { line } = findings.document.locate(rival.path).value;
     const owner = rival.path.slice(0, 2).join('.');
     findings.error(path, `clashes with ${owner} (line ${line})`, 'an address and port that nothing else listens on');
   };
-  for (const [name, { address }] of config.entrypoints) claim(['entrypoints', name, 'address'], address);
-  if (config.metrics.address !== null) claim(['metrics', 'address'], config.metrics.address);
+  for (const [name, { address, protocol }] of config.entrypoints) {
+    claim(['entrypoints', name, 'address'], address, transportOf(protocol));
+  }
+  if (config.metrics.address !== null) claim(['metrics', 'address'], config.metrics.address, 'tcp');
 }
 
 /** A target is part of the head that carries it. */
@@ -90,8 +104,8 @@ function checkTls(config: Config, findings: Findings): void {
     chosen ??= index;
   }
   const source = tls.certificate.length > 0 || tls.internal_ca.enabled;
-  for (const [name, { protocol }] of config.entrypoints) {
-    if (protocol !== 'https' || source || findings.failed(['tls'])) continue;
+  if (source || findings.failed(['tls'])) return;
+  for (const name of terminatingEntrypoints(config)) {
     findings.warn(
       ['entrypoints', name],
       'there is no certificate to serve here: every handshake will be refused',
@@ -105,11 +119,11 @@ function checkUse(config: Config, findings: Findings): void {
   if (config.entrypoints.size === 0 && !findings.failed(['entrypoints'])) {
     findings.warn(['entrypoints'], 'there is no entrypoint: nothing will be served', '[entrypoints.web]', 'key');
   }
-  if (findings.failed(['external_routes'])) return;
-  for (const name of config.entrypoints.keys()) {
-    const serving = [...config.external_routes.values()].some((host) => host.entrypoints?.includes(name) ?? true);
-    if (!serving) {
-      findings.warn(['entrypoints', name], 'no route is served here', 'a host with this entrypoint', 'key');
-    }
+  if (findings.failed(['external_routes']) || findings.failed(['routers'])) return;
+  const routed = routedEntrypoints(config);
+  for (const [name, { protocol }] of config.entrypoints) {
+    if (routed.has(name)) continue;
+    const what = takesHttp(protocol) ? 'a host with this entrypoint' : `[[routers.${protocol}]] with this entrypoint`;
+    findings.warn(['entrypoints', name], 'no route is served here', what, 'key');
   }
 }

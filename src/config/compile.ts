@@ -8,8 +8,8 @@ import type { Declaration, DeclaredService } from './declaration.ts';
 const unnumbered = 1;
 
 export function compileRouting(declaration: Declaration): RoutingPart {
-  const { settings, entrypoints, hosts } = declaration;
-  return { settings, entrypoints, hosts, services: declaration.services.map(compileService) };
+  const { settings, entrypoints, hosts, routers } = declaration;
+  return { settings, entrypoints, hosts, services: declaration.services.map(compileService), routers };
 }
 
 function compileService({ backends, backendsOrigin, ...declared }: DeclaredService): Service {

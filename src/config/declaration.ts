@@ -2,7 +2,7 @@
 // Invariant: plain frozen data; every path is absolute, every file that the snapshot carries is already read, and what the
 // operator may change at run time (generation numbers, switched addresses, paused services) is not in here.
 import type { LogLevel } from '../base/log.ts';
-import type { Backend, Entrypoint, Host, Service, Settings } from '../model/snapshot.ts';
+import type { Backend, Entrypoint, Host, Routers, Service, Settings } from '../model/snapshot.ts';
 import type { Problem } from './problem.ts';
 import type { ListenAddress } from './values.ts';
 
@@ -15,6 +15,7 @@ export interface Declaration {
   readonly entrypoints: readonly Entrypoint[];
   readonly hosts: readonly Host[];
   readonly services: readonly DeclaredService[];
+  readonly routers: Routers;
   readonly tls: DeclaredTls;
   readonly log: DeclaredLog;
   /** Where Prometheus finds the metrics; null: nowhere. `host` '' is every address. */

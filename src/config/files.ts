@@ -5,7 +5,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Findings } from './problem.ts';
-import type { HostWritten, PathWritten } from './route-keys.ts';
+import type { HostWritten, PathWritten, UpstreamTlsWritten } from './route-keys.ts';
 import type { Config } from './schema.ts';
 import type { Path } from './syntax.ts';
 
@@ -81,16 +81,21 @@ function namedFiles(config: Config, directory: string): NamedFile[] {
     addRouteFiles(host, path, add);
     for (const { index, value: route } of host.routes) addRouteFiles(route, [...path, 'routes', index], add);
   }
+  for (const [name, { tls }] of config.network_services) {
+    if (typeof tls !== 'boolean') addUpstreamFiles(tls, ['network_services', name, 'tls'], add);
+  }
   return files;
 }
 
-function addRouteFiles(
-  route: HostWritten | PathWritten,
-  path: Path,
-  add: (file: string | null | undefined, use: Use, ...path: Path) => void,
-): void {
-  add(route.upstream_tls?.ca_file, 'certificates', ...path, 'upstream_tls', 'ca_file');
-  add(route.upstream_tls?.cert_file, 'certificates', ...path, 'upstream_tls', 'cert_file');
-  add(route.upstream_tls?.key_file, 'key', ...path, 'upstream_tls', 'key_file');
+type Add = (file: string | null | undefined, use: Use, ...path: Path) => void;
+
+function addUpstreamFiles(tls: UpstreamTlsWritten | null, path: Path, add: Add): void {
+  add(tls?.ca_file, 'certificates', ...path, 'ca_file');
+  add(tls?.cert_file, 'certificates', ...path, 'cert_file');
+  add(tls?.key_file, 'key', ...path, 'key_file');
+}
+
+function addRouteFiles(route: HostWritten | PathWritten, path: Path, add: Add): void {
+  addUpstreamFiles(route.upstream_tls, [...path, 'upstream_tls'], add);
   add(route.respond?.body_file, 'text', ...path, 'respond', 'body_file');
 }

@@ -2,6 +2,7 @@
 // Invariant: two keys of one canonical host are told with both lines; nothing depends on the order of the file.
 
 import type { Findings } from './problem.ts';
+import { endsTls, takesHttp, takesPlainHttp } from './protocols.ts';
 import { checkRoute } from './route-checks.ts';
 import type { HostWritten } from './route-keys.ts';
 import type { Config } from './schema.ts';
@@ -39,8 +40,17 @@ export function checkHosts(config: Config, findings: Findings): void {
 function checkEntrypoints(host: HostWritten, path: Path, config: Config, findings: Findings): void {
   if (findings.failed([...path, 'entrypoints'])) return;
   for (const [i, name] of (host.entrypoints ?? []).entries()) {
-    if (config.entrypoints.has(name) || findings.failed(['entrypoints', name])) continue;
-    const known = [...config.entrypoints.keys()];
+    const protocol = config.entrypoints.get(name)?.protocol;
+    if (findings.failed(['entrypoints', name]) || (protocol !== undefined && takesHttp(protocol))) continue;
+    const known = [...config.entrypoints].filter(([, each]) => takesHttp(each.protocol)).map(([each]) => each);
+    if (protocol !== undefined) {
+      findings.error(
+        [...path, 'entrypoints', i],
+        `${name} is a ${protocol} entrypoint: it serves no hosts`,
+        known.map((each) => JSON.stringify(each)).join(', '),
+      );
+      continue;
+    }
     const near = nearest(name, known);
     findings.error(
       [...path, 'entrypoints', i],
@@ -82,9 +92,11 @@ function checkHsts(host: HostWritten, path: Path, findings: Findings): void {
 /** What the TLS policy and the entrypoints of a host make of each other. */
 function checkPolicy(host: HostWritten, path: Path, config: Config, findings: Findings): void {
   if (findings.failed(['entrypoints']) || findings.failed([...path, 'entrypoints'])) return;
-  const serving = [...config.entrypoints].filter(([name]) => host.entrypoints?.includes(name) ?? true);
-  const secure = serving.some(([, entrypoint]) => entrypoint.protocol === 'https');
-  const plain = serving.some(([, entrypoint]) => entrypoint.protocol === 'http');
+  const serving = [...config.entrypoints].filter(
+    ([name, { protocol }]) => takesHttp(protocol) && (host.entrypoints?.includes(name) ?? true),
+  );
+  const secure = serving.some(([, { protocol }]) => endsTls(protocol));
+  const plain = serving.some(([, { protocol }]) => takesPlainHttp(protocol));
   if (serving.length === 0) return;
   if (host.tls === 'always' && !secure) {
     findings.warn(

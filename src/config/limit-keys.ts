@@ -7,9 +7,9 @@ import { cap, count, duration, size } from './values.ts';
 
 /**
  * Who may override a limit: an `entrypoint` (judged before a route is known), a `route`, the `backends` of a route,
- * or nobody (`global`).
+ * a `network` service, both of the latter (`services`), or nobody (`global`).
  */
-export type LimitScope = 'entrypoint' | 'route' | 'backends' | 'global';
+export type LimitScope = 'entrypoint' | 'route' | 'backends' | 'network' | 'services' | 'global';
 
 interface LimitKey {
   readonly member: keyof Limits;
@@ -89,6 +89,14 @@ export const limitKeys: Readonly<Record<string, LimitKey>> = {
     fallback: '10000',
     absent: 10_000,
     doc: 'Client connections per entrypoint, shared out over the workers; an entrypoint overrides it as max_connections.',
+  },
+  tcp_connections: {
+    member: 'tcpConnections',
+    scope: 'global',
+    form: cap(1, 1_000_000),
+    fallback: '1024',
+    absent: 1024,
+    doc: 'The same for entrypoints with protocol = "tcp".',
   },
   connections_per_peer: {
     member: 'connectionsPerPeer',
@@ -172,19 +180,19 @@ export const limitKeys: Readonly<Record<string, LimitKey>> = {
   },
   stream_drain: {
     member: 'streamDrainMs',
-    scope: 'backends',
+    scope: 'services',
     form: duration({ least: 0, most: 365 * day, unlimited: true }),
     fallback: '"10m"',
     absent: 10 * minute,
-    doc: 'The same for event streams and WebSockets, which are then closed with code 1012.',
+    doc: 'The same for event streams, WebSockets (then closed with code 1012), TCP tunnels and UDP flows.',
   },
   max_hold: {
     member: 'maxHoldMs',
-    scope: 'backends',
+    scope: 'services',
     form: duration({ least: 0, most: hour }),
     fallback: '"30s"',
     absent: 30 * second,
-    doc: 'A request for a paused service waits this long, then it is answered 503.',
+    doc: 'A request or connection for a paused service waits this long, then it is answered 503 or closed.',
   },
   hold_requests: {
     member: 'holdRequests',
@@ -201,6 +209,38 @@ export const limitKeys: Readonly<Record<string, LimitKey>> = {
     fallback: '"64MiB"',
     absent: 64 * miB,
     doc: 'Memory that waiting requests of one service may take in one worker.',
+  },
+  dial_timeout: {
+    member: 'dialTimeoutMs',
+    scope: 'network',
+    form: wait,
+    fallback: '"10s"',
+    absent: 10 * second,
+    doc: 'A backend of a network service must accept a connection within this time, else its client is closed.',
+  },
+  tcp_idle_timeout: {
+    member: 'tcpIdleTimeoutMs',
+    scope: 'network',
+    form: patience,
+    fallback: '"5m"',
+    absent: 5 * minute,
+    doc: 'A TCP tunnel that moves nothing in either direction for this time is ended.',
+  },
+  udp_idle_timeout: {
+    member: 'udpIdleTimeoutMs',
+    scope: 'network',
+    form: patience,
+    fallback: '"2m"',
+    absent: 2 * minute,
+    doc: 'The same for a UDP flow: a client address and port with its own socket towards the backend.',
+  },
+  udp_sessions: {
+    member: 'udpSessions',
+    scope: 'entrypoint',
+    form: count(1, 1_000_000),
+    fallback: '4096',
+    absent: 4096,
+    doc: 'Flows of one UDP entrypoint at a time; one more ends the flow that was idle for the longest time.',
   },
 };
 
@@ -228,6 +268,8 @@ const elsewhere: Readonly<Record<LimitScope, string>> = {
   global: 'holds for all routes alike',
   route: 'belongs to a route',
   backends: 'belongs to the backends of a route',
+  network: 'belongs to a network service',
+  services: 'belongs to the backends of a route or to a network service',
 };
 
 /** The other limits, refused with the place where they belong. */
@@ -238,11 +280,17 @@ export function misplacedLimits(...scopes: readonly LimitScope[]): LimitKeys<Ref
   );
 }
 
+const places: Readonly<Record<Exclude<LimitScope, 'global'>, string>> = {
+  entrypoint: '[entrypoints.NAME]',
+  route: '[external_routes."HOST"]',
+  backends: '[external_routes."HOST"]',
+  network: '[network_services.NAME]',
+  services: '[external_routes."HOST"] or [network_services.NAME]',
+};
+
 function placesOf(name: string, scope: LimitScope): string {
-  if (scope === 'global') return name === 'connections' ? 'max_connections' : `limits.${name}`;
-  return scope === 'entrypoint'
-    ? `limits.${name}, or ${name} in [entrypoints.NAME]`
-    : `limits.${name}, or ${name} in [external_routes."HOST"]`;
+  if (scope !== 'global') return `limits.${name}, or ${name} in ${places[scope]}`;
+  return name === 'connections' || name === 'tcp_connections' ? 'max_connections' : `limits.${name}`;
 }
 
 /** All of them, refused where a table heading was forgotten. */

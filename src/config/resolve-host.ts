@@ -3,7 +3,6 @@
 import { digestOf } from '../model/digest.ts';
 import type {
   Backend,
-  BackendProtocol,
   ClientAuth,
   Compression,
   HeaderRules,
@@ -17,7 +16,7 @@ import type {
 } from '../model/snapshot.ts';
 import type { DeclaredService } from './declaration.ts';
 import { writtenLimits } from './limit-keys.ts';
-import type { HeaderRulesWritten, HostWritten, PathWritten } from './route-keys.ts';
+import type { HeaderRulesWritten, HostWritten, PathWritten, UpstreamTlsWritten } from './route-keys.ts';
 import { contentOf, originOf, type Surroundings } from './surroundings.ts';
 import type { Path } from './syntax.ts';
 import { parsePattern, type WrittenBackend } from './values.ts';
@@ -53,7 +52,7 @@ export function resolveHost(name: string, written: HostWritten, surroundings: Su
     pattern,
     origin: originOf(surroundings, path),
     tls: written.tls,
-    entrypoints: written.entrypoints ?? surroundings.entrypointNames,
+    entrypoints: written.entrypoints ?? surroundings.httpEntrypoints,
     minVersion: written.min_version ?? settings.minVersion,
     clientAuth: resolveClientAuth(written, surroundings),
     hsts: resolveHsts(written),
@@ -148,7 +147,9 @@ function resolveService(
     balanceKey: written.balance_key ?? '',
     stickyCookie: written.sticky === true ? cookieName(name) : written.sticky === false ? '' : written.sticky,
     protocol,
-    upstreamTls: resolveUpstreamTls(written, protocol, surroundings),
+    upstreamTls:
+      protocol === 'https' || protocol === 'h2' ? resolveUpstreamTls(written.upstream_tls, surroundings) : null,
+    network: null,
     health: resolveHealth(written),
     passive: { failures: written.passive_health.failures, ejectMs: written.passive_health.eject },
     backendLimits: {
@@ -171,19 +172,13 @@ function cookieName(service: string): string {
   return `turnpike_${digestOf(service).slice(0, 8)}`;
 }
 
-function resolveUpstreamTls(
-  written: Written,
-  protocol: BackendProtocol,
-  surroundings: Surroundings,
-): UpstreamTls | null {
-  if (protocol !== 'https' && protocol !== 'h2') return null;
-  const tls = written.upstream_tls;
+export function resolveUpstreamTls(written: UpstreamTlsWritten | null, surroundings: Surroundings): UpstreamTls {
   return {
-    sni: tls?.sni ?? '',
-    verify: tls?.verify ?? true,
-    ca: contentOf(surroundings, tls?.ca_file),
-    cert: contentOf(surroundings, tls?.cert_file),
-    key: contentOf(surroundings, tls?.key_file),
+    sni: written?.sni ?? '',
+    verify: written?.verify ?? true,
+    ca: contentOf(surroundings, written?.ca_file),
+    cert: contentOf(surroundings, written?.cert_file),
+    key: contentOf(surroundings, written?.key_file),
   };
 }
 

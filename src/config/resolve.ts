@@ -1,10 +1,12 @@
 // The file as read → what it declares. Pure: files are already read, everything was checked.
 // Invariant: the nearest value wins (path, host, entrypoint, file), and nothing is left to be looked up later.
-import type { Entrypoint, Limits, Settings } from '../model/snapshot.ts';
+import type { Entrypoint, Limits, RawFallback, Settings } from '../model/snapshot.ts';
 import type { Declaration, DeclaredCertificate } from './declaration.ts';
 import type { FileContents } from './files.ts';
 import { defaultLimits, writtenLimits } from './limit-keys.ts';
+import { takesHttp } from './protocols.ts';
 import { resolveHost } from './resolve-host.ts';
+import { resolveNetworkService, resolveRouters } from './resolve-network.ts';
 import type { CertificateWritten, Config, EntrypointWritten } from './schema.ts';
 import { fileAt, originOf, type Surroundings } from './surroundings.ts';
 import { type Document, formatPath, type Path } from './syntax.ts';
@@ -32,7 +34,7 @@ export function resolveConfig(
     file,
     contents,
     settings,
-    entrypointNames: [...config.entrypoints.keys()],
+    httpEntrypoints: [...config.entrypoints].filter(([, each]) => takesHttp(each.protocol)).map(([name]) => name),
   };
   const routes = [...config.external_routes].map(([name, host]) => resolveHost(name, host, surroundings));
   return {
@@ -42,7 +44,11 @@ export function resolveConfig(
     settings,
     entrypoints: [...config.entrypoints].map(([name, each]) => resolveEntrypoint(name, each, surroundings)),
     hosts: routes.flatMap((each) => each.hosts),
-    services: routes.flatMap((each) => each.services),
+    services: [
+      ...routes.flatMap((each) => each.services),
+      ...[...config.network_services].map(([name, each]) => resolveNetworkService(name, each, surroundings)),
+    ],
+    routers: resolveRouters(config, surroundings),
     tls: {
       certificates: config.tls.certificate.map(({ index, value }) => resolveCertificate(value, index, surroundings)),
       defaultName: tls.default_certificate,
@@ -63,7 +69,10 @@ function resolveEntrypoint(name: string, written: EntrypointWritten, surrounding
     publicPort: written.public_port,
     trustedCidrs: written.trusted_cidrs,
     trustedProxies: written.trusted_proxies,
-    maxConnections: written.max_connections ?? limits.connections,
+    proxyProtocolFrom: written.proxy_protocol_from,
+    rawFallback: resolveRawFallback(written),
+    maxConnections:
+      written.max_connections ?? (written.protocol === 'tcp' ? limits.tcpConnections : limits.connections),
     limits: {
       headerTimeoutMs: limits.headerTimeoutMs,
       tlsHandshakeTimeoutMs: limits.tlsHandshakeTimeoutMs,
@@ -73,9 +82,16 @@ function resolveEntrypoint(name: string, written: EntrypointWritten, surrounding
       targetSize: limits.targetSize,
       connectionsPerPeer: limits.connectionsPerPeer,
       h2Streams: limits.h2Streams,
+      udpSessions: limits.udpSessions,
     },
     origin: originOf(surroundings, ['entrypoints', name]),
   };
+}
+
+function resolveRawFallback(written: EntrypointWritten): RawFallback | null {
+  if (written.raw_fallback === null) return null;
+  const trustedCidrs = written.allow_public_raw_fallback ? null : (written.raw_fallback_trusted_cidrs ?? []);
+  return { service: written.raw_fallback, trustedCidrs };
 }
 
 function resolveCertificate(

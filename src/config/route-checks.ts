@@ -2,7 +2,14 @@
 // Invariant: a route is looked at with the names of the file, so that every complaint has its line.
 import { limitKeys } from './limit-keys.ts';
 import type { Findings } from './problem.ts';
-import { backendKeyNames, type HeaderRulesWritten, type HostWritten, type PathWritten } from './route-keys.ts';
+import { transportOf } from './protocols.ts';
+import {
+  backendKeyNames,
+  type HeaderRulesWritten,
+  type HostWritten,
+  type PathWritten,
+  type UpstreamTlsWritten,
+} from './route-keys.ts';
 import type { Config } from './schema.ts';
 import type { Path } from './syntax.ts';
 
@@ -22,7 +29,7 @@ export function checkRoute(
   if (!forwards) refuseRewrites(path, findings);
   checkBalance(route, path, findings);
   checkRespond(route, path, findings);
-  checkPair(route, path, findings);
+  checkPair(route.upstream_tls, [...path, 'upstream_tls'], findings);
   if (route.health?.type === 'tcp' && route.health.path !== null) {
     findings.error([...path, 'health', 'path'], 'a tcp check asks for no path', 'type = "http", or no path');
   }
@@ -105,7 +112,8 @@ function checkProtocol(route: HostWritten | PathWritten, path: Path, findings: F
 /** A backend that is an entrypoint of ours asks us again, and again. */
 function checkLoops(route: HostWritten | PathWritten, path: Path, config: Config, findings: Findings): void {
   for (const backend of route.to ?? []) {
-    for (const [name, { address }] of config.entrypoints) {
+    for (const [name, { address, protocol }] of config.entrypoints) {
+      if (transportOf(protocol) === 'udp') continue;
       const loopback = backend.host === 'localhost' || backend.host === '::1' || backend.host.startsWith('127.');
       const same = address.host === '' ? loopback : address.host === backend.host;
       if (address.port !== backend.port || !same) continue;
@@ -139,11 +147,10 @@ function checkRespond(route: HostWritten | PathWritten, path: Path, findings: Fi
   }
 }
 
-function checkPair(route: HostWritten | PathWritten, path: Path, findings: Findings): void {
-  const tls = route.upstream_tls;
+export function checkPair(tls: UpstreamTlsWritten | null, path: Path, findings: Findings): void {
   if (tls === null || (tls.cert_file === null) === (tls.key_file === null)) return;
   const missing = tls.cert_file === null ? 'cert_file' : 'key_file';
-  const at = [...path, 'upstream_tls', missing];
+  const at = [...path, missing];
   if (!findings.failed(at)) findings.error(at, 'is missing', 'cert_file and key_file together', 'key');
 }
 

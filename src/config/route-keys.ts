@@ -107,7 +107,7 @@ const health = table('a health check', {
   unhealthy_after: defaulted(count(1, 100), 'Bad results in a row that take a backend out.', '3', 3),
 });
 
-const passiveHealth = table('passive health', {
+export const passiveHealth = table('passive health', {
   failures: defaulted(
     count(0, 1000),
     'Failed requests in a row that take a backend out for a while; 0: never.',
@@ -117,7 +117,7 @@ const passiveHealth = table('passive health', {
   eject: defaulted(duration({ least: 100, most: day }), 'How long it stays out.', '"10s"', 10_000),
 });
 
-const upstreamTls = table('TLS to the backends', {
+export const upstreamTls = table('TLS to the backends', {
   sni: optional(hostName, 'Name to ask for and to verify. Left out: the host name in the address.', '"app.internal"'),
   ca_file: optional(filePath, "PEM bundle of issuers to trust. Left out: the system's.", '"certs/internal-ca.pem"'),
   verify: defaulted(flag, 'False takes any certificate: no protection against an attacker in between.', 'true', true),
@@ -262,7 +262,7 @@ const backendKeys = {
     '{ failures = 5, eject = "10s" }',
     { failures: 5, eject: 10_000 },
   ),
-  ...overridable('backends'),
+  ...overridable('backends', 'services'),
 } as const satisfies Keys;
 
 /** What a path may have for itself; a route takes from its host what it leaves out. */
@@ -305,7 +305,7 @@ const actionKeys = {
 const laterKeys = {
   gate: later('the gate'),
   gate_rationale: later('the gate'),
-  ...misplacedLimits('route', 'backends'),
+  ...misplacedLimits('route', 'backends', 'services'),
 } as const satisfies Keys;
 
 const hostOnly = (name: string) => misplaced(`${name} holds for the whole host`, `${name} in [external_routes."HOST"]`);
@@ -404,6 +404,7 @@ export const externalRoute: Form<HostWritten> = either(`${backends.accepts}, or 
   array: mapped(backends, (to) => ({ ...defaultsOf(hostKeys), to })),
   table: hostTable,
 });
+export type UpstreamTlsWritten = Value<typeof upstreamTls>;
 export type PathWritten = Value<typeof pathRoute>;
 export type HeaderRulesWritten = Value<typeof headerRules>;
 

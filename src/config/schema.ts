@@ -12,35 +12,41 @@ import {
   later,
   named,
   optional,
-  quote,
   type Read,
-  Refusal,
+  type Refusal,
   required,
   table,
   tables,
-  text,
   type Value,
 } from './form.ts';
 import { globalLimits, misplacedLimits, overridable, strayLimits } from './limit-keys.ts';
+import { networkService, routerKeys } from './network-keys.ts';
 import { externalRoute } from './route-keys.ts';
-import { cap, cidrs, count, filePath, hostName, listenAddress, parsePattern, port, tlsVersion } from './values.ts';
+import {
+  cap,
+  cidrs,
+  count,
+  filePath,
+  hostName,
+  judgeName,
+  listenAddress,
+  name,
+  parsePattern,
+  port,
+  tlsVersion,
+} from './values.ts';
 
 // ---- entrypoints -----------------------------------------------------------------------------------------------
 
-/** Protocols of later versions get a sentence of their own. */
-const protocol: Form<'http' | 'https'> = text('"http" or "https"', (value) => {
-  if (value === 'http' || value === 'https') return value;
-  if (['smart_tcp', 'tls_mux', 'tcp', 'udp'].includes(value)) {
-    return new Refusal(`${quote(value)} entrypoints are not available in this version`);
-  }
-  return new Refusal(`${quote(value)} is not a protocol`);
-});
+const protocols = ['http', 'https', 'smart_tcp', 'tls_mux', 'tcp', 'udp'] as const;
 
 const entrypointKeys = {
   address: required(listenAddress, 'Where to listen. Without a host: every address, IPv4 and IPv6.', '":8080"'),
   protocol: required(
-    protocol,
-    'http takes HTTP/1.1 and HTTP/2 with prior knowledge; https takes TLS with HTTP/1.1 and HTTP/2.',
+    choice('a protocol', protocols),
+    'http takes HTTP/1.1 and HTTP/2 with prior knowledge; https takes TLS with HTTP/1.1 and HTTP/2; tcp and udp pass ' +
+      'everything to one service; tls_mux is https and passes the names of [[routers.tls]] on unopened; smart_tcp takes ' +
+      'all of it on one port.',
     '"http"',
   ),
   public_port: optional(
@@ -60,27 +66,42 @@ const entrypointKeys = {
     'Networks whose X-Forwarded-* are believed on this entrypoint. Left out: the top-level trusted_proxies.',
     '["10.0.0.0/8"]',
   ),
+  proxy_protocol_from: defaulted(
+    cidrs,
+    'Networks whose connections must begin with a PROXY protocol header, version 1 or 2. From all others the header is ' +
+      'not understood.',
+    '[]',
+    [],
+    '["10.0.0.7/32"]',
+  ),
+  raw_fallback: optional(
+    name,
+    'smart_tcp only: the network service that gets what is neither HTTP nor TLS. The client must speak first.',
+    '"ssh"',
+  ),
+  raw_fallback_trusted_cidrs: optional(
+    cidrs,
+    'Networks that may reach raw_fallback. Either this or allow_public_raw_fallback is needed.',
+    '["10.0.0.0/8"]',
+  ),
+  allow_public_raw_fallback: defaulted(
+    flag,
+    'Everyone who may connect may reach raw_fallback.',
+    'false',
+    false,
+    'true',
+  ),
   max_connections: optional(
     cap(1, 1_000_000),
-    'Overrides limits.connections. Client connections, shared out over the workers.',
+    'Overrides limits.connections (limits.tcp_connections for tcp). Client connections, shared out over the workers.',
     '10000',
   ),
   ...overridable('entrypoint'),
   ...misplacedLimits('entrypoint'),
-  proxy_protocol_from: later('the PROXY protocol'),
-  raw_fallback: later('raw TCP'),
-  raw_fallback_trusted_cidrs: later('raw TCP'),
-  allow_public_raw_fallback: later('raw TCP'),
   requires_session: later('the gate'),
 } as const satisfies Keys;
 
 const entrypoint = table('an entrypoint', entrypointKeys);
-
-function judgeName(name: string): Refusal | null {
-  return /^[A-Za-z0-9_-]{1,64}$/.test(name)
-    ? null
-    : new Refusal(`${quote(name)} is not a name`, 'letters, digits, "-" and "_", at most 64');
-}
 
 // ---- TLS -------------------------------------------------------------------------------------------------------
 
@@ -209,6 +230,19 @@ const rootKeys = {
     new Map(),
     '{ "app.example.com" = "127.0.0.1:3000" }',
   ),
+  network_services: defaulted(
+    named('a table [network_services.NAME]', networkService, judgeName),
+    'Services that take bytes or datagrams as they come. Routers and raw_fallback lead to them.',
+    '{}',
+    new Map(),
+    '{ git = { tcp = "127.0.0.1:22" } }',
+  ),
+  routers: defaulted(
+    table('routers', routerKeys),
+    'What leads from entrypoints to network services.',
+    '{}',
+    defaultsOf(routerKeys),
+  ),
   limits: defaulted(
     table('limits', globalLimits),
     'Limits for all; the nearest one wins (route, host, entrypoint, here).',
@@ -231,8 +265,6 @@ const rootKeys = {
   control: later('a control address'),
   gate: later('the gate'),
   images: later('apps'),
-  network_services: later('TCP and UDP services'),
-  routers: later('TCP and UDP routers'),
   runtime: later('container engines'),
   secrets: later('secrets of apps'),
   ...strayLimits,

@@ -11,7 +11,8 @@ export interface Surroundings {
   readonly file: string;
   readonly contents: FileContents;
   readonly settings: Settings;
-  readonly entrypointNames: readonly string[];
+  /** Entrypoints that take requests for hosts. */
+  readonly httpEntrypoints: readonly string[];
 }
 
 /** `config.toml:12 external_routes."app.test"` */

@@ -151,6 +151,14 @@ export function parseBackend(value: string): WrittenBackend | Refusal {
   };
 }
 
+/** An address of a network service: what is spoken there is nobody's business, so there is no scheme. */
+export const rawBackend: Form<Backend> = text('"127.0.0.1:22", "db.internal:5432", "[::1]:22"', (value) => {
+  const parsed = parseBackend(value);
+  if (parsed instanceof Refusal) return parsed;
+  const { address, host, port, scheme } = parsed;
+  return scheme === null ? { address, host, port } : new Refusal(`${quote(value)} has a scheme`, `"${address}"`);
+});
+
 /** "10.0.0.0/8" or one address, which reads as its /32 or /128. The address must be the network's first. */
 export const cidr: Form<string> = text('"10.0.0.0/8", "192.0.2.7", "fd00::/8"', (value) => {
   const [base = '', length, ...more] = value.split('/');
@@ -196,6 +204,16 @@ function canonicalAddress(value: string): string | null {
 }
 
 // ---- names and paths -------------------------------------------------------------------------------------------
+
+/** Names of entrypoints and network services. */
+export function judgeName(value: string): Refusal | null {
+  return /^[A-Za-z0-9_-]{1,64}$/.test(value)
+    ? null
+    : new Refusal(`${quote(value)} is not a name`, 'letters, digits, "-" and "_", at most 64');
+}
+
+/** The name of something declared elsewhere in the file. */
+export const name: Form<string> = text('a name', (value) => judgeName(value) ?? value);
 
 const hostAccepts =
   'a host like "app.example.com", "*.example.com" for one label, "*" for all others, or an IP address';

@@ -13,6 +13,7 @@ export function formatChanges(changes: RoutingChanges, terminal: Terminal): stri
   return [
     ...changes.entrypoints.flatMap((change) => formatChange('entrypoint', change, terminal)),
     ...changes.hosts.flatMap((change) => formatChange('host', change, terminal)),
+    ...changes.routers.flatMap((change) => formatChange('router', change, terminal)),
     ...changes.services.flatMap((change) => formatChange('service', change, terminal)),
     ...changes.settings.map((name) => `${terminal.style('yellow', '~')} setting ${name}`),
   ];

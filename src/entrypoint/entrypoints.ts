@@ -76,6 +76,8 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
     const wanted = new Map<string, WantedListener>();
     const { settings } = next.table.part;
     for (const { entrypoint } of next.table.entrypoints.values()) {
+      // Datagrams have no listener and no connections.
+      if (entrypoint.protocol === 'udp') continue;
       const speak = this.#protocols[entrypoint.protocol];
       if (speak === undefined) {
         throw new Fault('publish-refused', `${entrypoint.origin}: protocol ${entrypoint.protocol} is not available`);

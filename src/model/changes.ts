@@ -2,12 +2,14 @@
 // Invariant: pure; equal routings give a result with `empty` true, and every change names the entry that it concerns.
 import { digestOf } from './digest.ts';
 import { movingServices } from './moves.ts';
-import type { Entrypoint, Host, RoutingPart, Service } from './snapshot.ts';
+import type { Entrypoint, Host, Routers, RoutingPart, Service } from './snapshot.ts';
 
 export interface RoutingChanges {
   readonly empty: boolean;
   readonly entrypoints: readonly Change[];
   readonly hosts: readonly Change[];
+  /** Named after what leads there: "tcp git", "udp game", "tls edge db.example.com". */
+  readonly routers: readonly Change[];
   readonly services: readonly Change[];
   /** Names of global settings that differ: "trusted_proxies", "limits.header_timeout", … */
   readonly settings: readonly string[];
@@ -26,11 +28,19 @@ export function routingChanges(from: RoutingPart, to: RoutingPart): RoutingChang
   const entrypoints = compare(from.entrypoints, to.entrypoints, (each) => each.name, entrypointDetails, bindDetails);
   const hosts = compare(from.hosts, to.hosts, (each) => each.pattern, hostDetails, routeDetails);
   const services = compare(from.services, to.services, (each) => each.name, serviceDetails, backendDetails);
+  const routers = compare(
+    routerRows(from.routers),
+    routerRows(to.routers),
+    (each) => each.name,
+    routerDetails,
+    leadsTo,
+  );
   const settings = settingNames(from, to);
   return {
-    empty: entrypoints.length + hosts.length + services.length + settings.length === 0,
+    empty: [entrypoints, hosts, routers, services, settings].every((each) => each.length === 0),
     entrypoints,
     hosts,
+    routers,
     services,
     settings,
     held: movingServices(from, to),
@@ -66,6 +76,32 @@ function compare<T>(
     if (details.length > 0) changes.push({ kind: 'changed', name, details });
   }
   return changes;
+}
+
+interface RouterRow {
+  readonly name: string;
+  readonly service: string;
+  /** What else it does; null: nothing. */
+  readonly terminate: Routers['tcp'][number]['terminate'];
+}
+
+function routerRows({ tcp, udp, tls }: Routers): readonly RouterRow[] {
+  return [
+    ...tcp.map(({ entrypoint, service, terminate }) => ({ name: `tcp ${entrypoint}`, service, terminate })),
+    ...udp.map(({ entrypoint, service }) => ({ name: `udp ${entrypoint}`, service, terminate: null })),
+    ...tls.flatMap(({ entrypoint, service, names }) =>
+      names.map((name) => ({ name: `tls ${entrypoint} ${name}`, service, terminate: null })),
+    ),
+  ];
+}
+
+const leadsTo = ({ service }: RouterRow): string[] => [`to ${service}`];
+
+function routerDetails(a: RouterRow, b: RouterRow): string[] {
+  const details: string[] = [];
+  if (a.service !== b.service) details.push(`${a.service} → ${b.service}`);
+  details.push(...keyDetails(a, b, ['name', 'service']));
+  return details;
 }
 
 const bindDetails = (each: Entrypoint): string[] => [`${formatBind(each.host, each.port)} ${each.protocol}`];

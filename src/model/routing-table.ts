@@ -1,6 +1,6 @@
 // RoutingPart → the indexes that a request is matched with. Pure; the same function runs in supervisor and workers.
 // Invariant: exact beats one-label wildcard beats catch-all; within a host the longest path wins, by whole segments.
-import type { Entrypoint, Host, Route, RoutingPart, Service } from './snapshot.ts';
+import type { Entrypoint, Host, Route, RoutingPart, Service, TcpRouter, TlsRouter, UdpRouter } from './snapshot.ts';
 
 export interface RoutingTable {
   readonly part: RoutingPart;
@@ -15,6 +15,18 @@ export interface RoutingTable {
 export interface EntrypointRoutes {
   readonly entrypoint: Entrypoint;
   readonly hosts: HostIndex;
+  /** The one router of a `tcp` entrypoint; null elsewhere, or when there is none. */
+  readonly tcp: TcpRouter | null;
+  /** The one router of a `udp` entrypoint. */
+  readonly udp: UdpRouter | null;
+  readonly passthrough: PassthroughIndex;
+}
+
+/** TLS routers by the names they take. */
+export interface PassthroughIndex {
+  readonly exact: ReadonlyMap<string, TlsRouter>;
+  /** Keyed like the wildcards of a HostIndex. */
+  readonly wildcard: ReadonlyMap<string, TlsRouter>;
 }
 
 /** A host as it is looked up: the declaration plus what follows from it for every request. */
@@ -53,7 +65,14 @@ export function compileRoutingTable(part: RoutingPart, digestOf: (text: string) 
   const entrypoints = new Map<string, EntrypointRoutes>();
   for (const entrypoint of part.entrypoints) {
     const served = entries.filter((entry) => entry.host.entrypoints.includes(entrypoint.name));
-    entrypoints.set(entrypoint.name, { entrypoint, hosts: indexHosts(served) });
+    const here = (router: { readonly entrypoint: string }): boolean => router.entrypoint === entrypoint.name;
+    entrypoints.set(entrypoint.name, {
+      entrypoint,
+      hosts: indexHosts(served),
+      tcp: part.routers.tcp.find(here) ?? null,
+      udp: part.routers.udp.find(here) ?? null,
+      passthrough: indexNames(part.routers.tls.filter(here)),
+    });
   }
   return {
     part,
@@ -82,6 +101,26 @@ function indexHosts(entries: readonly HostEntry[]): HostIndex {
     else exact.set(pattern, entry);
   }
   return { exact, wildcard, catchAll };
+}
+
+function indexNames(routers: readonly TlsRouter[]): PassthroughIndex {
+  const exact = new Map<string, TlsRouter>();
+  const wildcard = new Map<string, TlsRouter>();
+  for (const router of routers) {
+    for (const name of router.names) {
+      if (name.startsWith('*.')) wildcard.set(name.slice(1), router);
+      else exact.set(name, router);
+    }
+  }
+  return { exact, wildcard };
+}
+
+/** The router that takes connections for a canonical server name, or null: they are for the terminator. */
+export function findPassthrough(index: PassthroughIndex, name: string): TlsRouter | null {
+  const exact = index.exact.get(name);
+  if (exact !== undefined) return exact;
+  const dot = name.indexOf('.');
+  return (dot > 0 && index.wildcard.get(name.slice(dot))) || null;
 }
 
 /** The entry for a canonical host, or null: unknown here. */

@@ -34,6 +34,7 @@ export interface RoutingPart {
   readonly entrypoints: readonly Entrypoint[];
   readonly hosts: readonly Host[];
   readonly services: readonly Service[];
+  readonly routers: Routers;
 }
 
 export interface Settings {
@@ -76,6 +77,16 @@ export interface Limits {
   readonly holdRequests: number;
   readonly holdSize: number;
   readonly h2Streams: number;
+  /** `connections` of entrypoints with the protocol tcp. */
+  readonly tcpConnections: number;
+  /** Until a backend of a network service must have accepted a connection (and finished the TLS handshake). */
+  readonly dialTimeoutMs: number;
+  /** A tunnel that moves nothing in either direction for this long is ended. */
+  readonly tcpIdleTimeoutMs: number;
+  /** The same for a UDP flow. */
+  readonly udpIdleTimeoutMs: number;
+  /** Flows of one UDP entrypoint; one more evicts the one that was idle for the longest time. */
+  readonly udpSessions: number;
 }
 
 /** What is judged before a route is known: `[limits]` with the entrypoint's own values applied. */
@@ -89,6 +100,7 @@ export type EntrypointLimits = Pick<
   | 'targetSize'
   | 'connectionsPerPeer'
   | 'h2Streams'
+  | 'udpSessions'
 >;
 
 /** What concerns the connections to one backend: `[limits]` with the service's own values applied. */
@@ -111,10 +123,21 @@ export interface Entrypoint {
   readonly trustedCidrs: readonly string[];
   /** CIDRs whose forwarded headers are believed on this entrypoint; null: `settings.trustedProxies`. */
   readonly trustedProxies: readonly string[] | null;
+  /** CIDRs whose connections begin with a PROXY protocol header, which is required from them and from nobody else. */
+  readonly proxyProtocolFrom: readonly string[];
+  /** `smart_tcp`: who gets what is neither HTTP nor TLS; null: nobody. */
+  readonly rawFallback: RawFallback | null;
   readonly maxConnections: number;
   readonly limits: EntrypointLimits;
   /** "config.toml:12 entrypoints.web", for `explain` and errors. */
   readonly origin: string;
+}
+
+export interface RawFallback {
+  /** Name of a network service. */
+  readonly service: string;
+  /** CIDRs that may reach it; null: everyone, which the operator has said in so many words. */
+  readonly trustedCidrs: readonly string[] | null;
 }
 
 export type TlsPolicy = 'auto' | 'always' | 'never';
@@ -196,7 +219,11 @@ export interface RateLimit {
 }
 
 export type Balance = 'least_requests' | 'round_robin' | 'hash_client' | 'hash_header' | 'hash_cookie';
-export type BackendProtocol = 'http1' | 'h2c' | 'h2' | 'https';
+/**
+ * `http1` … `https` carry the requests of hosts, the others what routers lead to: `tcp` and `tls` the bytes of tunnels,
+ * plain or inside TLS, `udp` the datagrams of a service that takes nothing else.
+ */
+export type BackendProtocol = 'http1' | 'h2c' | 'h2' | 'https' | 'tcp' | 'tls' | 'udp';
 
 export interface Service {
   /** An external route's is its host key (plus path for a sub-route), a network service's its name. */
@@ -212,6 +239,8 @@ export interface Service {
   readonly stickyCookie: string;
   readonly protocol: BackendProtocol;
   readonly upstreamTls: UpstreamTls | null;
+  /** Null for the service of a host. */
+  readonly network: NetworkSettings | null;
   readonly health: HealthCheck | null;
   readonly passive: PassiveHealth;
   readonly backendLimits: BackendLimits;
@@ -219,6 +248,18 @@ export interface Service {
   readonly streamDrainMs: number;
   readonly maxHoldMs: number;
 }
+
+/** What only network services have. */
+export interface NetworkSettings {
+  /** What its backends take, all of them alike: one address may be both a TCP and a UDP port. */
+  readonly transports: readonly Transport[];
+  /** The header that tells backends who the client is, first thing on each TCP connection; null: none. */
+  readonly sendProxyProtocol: 1 | 2 | null;
+  readonly tcpIdleTimeoutMs: number;
+  readonly udpIdleTimeoutMs: number;
+}
+
+export type Transport = 'tcp' | 'udp';
 
 export interface Generation {
   /** Rises and is never reused, over restarts too. */
@@ -261,6 +302,51 @@ export interface PassiveHealth {
   /** Consecutive failures that eject a backend; 0: never. */
   readonly failures: number;
   readonly ejectMs: number;
+}
+
+// ---- routers: what leads to network services ------------------------------------------------------------------
+
+export interface Routers {
+  /** At most one an entrypoint, on `tcp` entrypoints only. */
+  readonly tcp: readonly TcpRouter[];
+  /** At most one an entrypoint, on `udp` entrypoints only. */
+  readonly udp: readonly UdpRouter[];
+  /** On `smart_tcp` and `tls_mux` entrypoints. */
+  readonly tls: readonly TlsRouter[];
+}
+
+export interface TcpRouter {
+  readonly entrypoint: string;
+  readonly service: string;
+  /** TLS is ended here and the service gets what was inside; null: every byte passes as it comes. */
+  readonly terminate: TlsTermination | null;
+  readonly origin: string;
+}
+
+export interface TlsTermination {
+  /** Canonical patterns that clients may name; empty: every name that a certificate covers. */
+  readonly names: readonly string[];
+}
+
+/** TLS connections whose SNI matches pass unopened. */
+export interface TlsRouter {
+  readonly entrypoint: string;
+  readonly service: string;
+  /** Canonical hosts and `*.suffix` (exactly one label). Unique and not nested within an entrypoint. */
+  readonly names: readonly string[];
+  readonly origin: string;
+}
+
+/**
+ * Datagrams of a `udp` entrypoint. Its socket belongs to exactly one worker, its owner: the supervisor chooses one
+ * (`model/udp-owner.ts`) and says so beside the snapshot, because ownership moves without a publication when a worker
+ * leaves. The owner binds in `prepare` what it does not have yet; the others only follow. When an owner dies its flows
+ * are lost, and the next owner binds anew.
+ */
+export interface UdpRouter {
+  readonly entrypoint: string;
+  readonly service: string;
+  readonly origin: string;
 }
 
 // ---- the other parts -------------------------------------------------------------------------------------------

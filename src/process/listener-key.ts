@@ -4,6 +4,6 @@ import { formatBind } from '../model/changes.ts';
 import type { Entrypoint } from '../model/snapshot.ts';
 
 /** Transport and address, not the entrypoint's name. */
-export function listenerKey(entrypoint: Pick<Entrypoint, 'host' | 'port'>): string {
-  return `tcp ${formatBind(entrypoint.host, entrypoint.port)}`;
+export function listenerKey({ protocol, host, port }: Pick<Entrypoint, 'protocol' | 'host' | 'port'>): string {
+  return `${protocol === 'udp' ? 'udp' : 'tcp'} ${formatBind(host, port)}`;
 }

@@ -3,7 +3,7 @@
 import type { Operations, ServiceChange, Status, SwitchReport } from '../../src/process/operations.ts';
 import { noCertificates, noHealth, routing } from './routing.ts';
 
-export const noChanges = { empty: true, entrypoints: [], hosts: [], services: [], settings: [], held: [] };
+export const noChanges = { empty: true, entrypoints: [], hosts: [], routers: [], services: [], settings: [], held: [] };
 
 export const idleStatus: Status = {
   version: '1.2.3',

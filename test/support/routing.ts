@@ -10,6 +10,7 @@ import type {
   KeysPart,
   Limits,
   Route,
+  Routers,
   RoutingPart,
   Service,
   Settings,
@@ -42,6 +43,11 @@ export const limits: Limits = {
   holdRequests: 1000,
   holdSize: 64 * 1024 * 1024,
   h2Streams: 128,
+  tcpConnections: 1024,
+  dialTimeoutMs: 10_000,
+  tcpIdleTimeoutMs: 300_000,
+  udpIdleTimeoutMs: 120_000,
+  udpSessions: 4096,
 };
 
 export const settings: Settings = {
@@ -63,6 +69,8 @@ export function entrypoint(name: string, over: Partial<Entrypoint> = {}): Entryp
     publicPort: null,
     trustedCidrs: [],
     trustedProxies: null,
+    proxyProtocolFrom: [],
+    rawFallback: null,
     maxConnections: 10_000,
     limits,
     origin: `test entrypoints.${name}`,
@@ -91,6 +99,7 @@ export function service(
     stickyCookie: '',
     protocol: 'http1',
     upstreamTls: null,
+    network: null,
     health: null,
     passive: { failures: 0, ejectMs: 10_000 },
     backendLimits: limits,
@@ -132,8 +141,30 @@ export function host(pattern: string, routes: readonly Route[], over: Partial<Ho
   };
 }
 
+export const noRouters: Routers = { tcp: [], udp: [], tls: [] };
+
+/** A network service. */
+export function networkService(
+  name: string,
+  number: number,
+  addresses: readonly string[],
+  over: Partial<Service> = {},
+): Service {
+  return service(name, number, addresses, {
+    protocol: 'tcp',
+    network: {
+      transports: ['tcp'],
+      sendProxyProtocol: null,
+      tcpIdleTimeoutMs: limits.tcpIdleTimeoutMs,
+      udpIdleTimeoutMs: limits.udpIdleTimeoutMs,
+    },
+    backendLimits: { ...limits, backendConnectTimeoutMs: limits.dialTimeoutMs },
+    ...over,
+  });
+}
+
 export function routing(over: Partial<RoutingPart> = {}): RoutingPart {
-  return { settings, entrypoints: [entrypoint('web')], hosts: [], services: [], ...over };
+  return { settings, entrypoints: [entrypoint('web')], hosts: [], services: [], routers: noRouters, ...over };
 }
 
 export const noHealth: HealthPart = { down: {} };

@@ -75,6 +75,11 @@ describe('the file as a whole', () => {
       holdRequests: 1000,
       holdSize: 64 * 1024 * 1024,
       h2Streams: 128,
+      tcpConnections: 1024,
+      dialTimeoutMs: 10_000,
+      tcpIdleTimeoutMs: 300_000,
+      udpIdleTimeoutMs: 120_000,
+      udpSessions: 4096,
     });
   });
 
@@ -430,6 +435,7 @@ describe('services', () => {
       stickyCookie: '',
       protocol: 'http1',
       upstreamTls: null,
+      network: null,
       health: null,
       passive: { failures: 5, ejectMs: 10_000 },
       backendLimits: { backendConnections: 1000, backendConnectTimeoutMs: 5000, backendKeepAliveTimeoutMs: 60_000 },

@@ -103,13 +103,14 @@ describe('docs/examples', () => {
       'cdn-origin',
       'cloud-and-office',
       'front-end-and-api',
+      'game-server',
       'git-host',
       'http-and-https',
       'many-tenants',
       'matrix',
       'tenants-by-subdomain',
       'two-proxies',
-      'voice-server-page',
+      'voice-server',
       'wildcard-certificates',
       'workflow-editor',
     ]);
@@ -127,7 +128,7 @@ describe('docs/examples', () => {
     const blocks = [...readFileSync(documentFile, 'utf8').matchAll(/```toml\n([\s\S]*?)```/g)].map(
       (match) => match[1]!,
     );
-    expect(blocks).toHaveLength(1);
+    expect(blocks).toHaveLength(2);
     for (const block of blocks) {
       const result = await readConfig(
         block.replaceAll(/"certs\/site[^"]*"/g, JSON.stringify(exampleFile)),
