@@ -18,6 +18,7 @@ export interface TrailerLimits {
 }
 
 const nothing = Buffer.alloc(0);
+const noTrailers: TrailerLimits = { headerSize: 0, headerCount: 0 };
 
 /** Longest chunk-size line, extensions included. */
 const maxSizeLine = 1024;
@@ -47,7 +48,7 @@ export class BodyDecoder {
   /** The unfinished line of the trailer section. */
   #line = '';
   #extensionsLeft = 0;
-  #limits: TrailerLimits = { headerSize: 0, headerCount: 0 };
+  #limits: TrailerLimits = noTrailers;
 
   /** Body bytes known to be still to come; -1 when the framing does not tell. */
   get remaining(): number {

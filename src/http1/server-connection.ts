@@ -8,7 +8,9 @@ import { type RequestHead, unknownLength } from '../message/head.ts';
 import type { ClientStream, ConnectionFacts } from '../message/stream.ts';
 import { BodyDecoder } from './body-decoder.ts';
 import { type HeadProgress, HeadReader } from './head-reader.ts';
+import { closeCutShort, closeLingering } from './lingering-close.ts';
 import { MessageWriter } from './message-writer.ts';
+import { ReceivedBytes } from './received-bytes.ts';
 import { type HeadLimits, type Http1RequestHead, parseRequestHead, requestLineSlack } from './request-head.ts';
 import { ServerStream, type StreamHost } from './server-stream.ts';
 
@@ -35,11 +37,8 @@ export interface ServerConnectionOptions {
 const halfCloseGraceMs = 750;
 /** What is read and dropped of a body after its answer, to keep the connection. */
 const skipSize = 256 * 1024;
-/** How long bytes are read and dropped after the last answer, so that the client gets to read it (RFC 9112 §9.6). */
-const lingerMs = 2000;
-/** Requests that may wait behind the one in work, and bytes that are held of them or of a paused body. */
-const queueLength = 16;
-const holdSize = 16 * 1024;
+/** How long that may take. */
+const skipMs = 2000;
 
 type Phase =
   /** Between two messages, or inside a head. */
@@ -48,10 +47,9 @@ type Phase =
   | 'work'
   /** Answered; the rest of the body is read and dropped. */
   | 'skip'
-  /** Answered for the last time; whatever arrives is dropped. */
-  | 'linger'
   /** Handed over by an upgrade. */
   | 'tunnel'
+  /** Closed, or on its way to be. */
   | 'closed';
 
 export class ServerConnection implements DeadlineHolder, StreamHost {
@@ -63,12 +61,9 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
   readonly #decoder = new BodyDecoder();
   #phase: Phase = 'head';
   #stream: ServerStream | null = null;
-  /** Bytes received and not yet consumed: `#chunk[#at…]`. */
-  #chunk: Buffer | null = null;
-  #at = 0;
+  readonly #received: ReceivedBytes;
   /** `#advance` is on the stack: whoever changes the state leaves the going on to it. */
   #advancing = false;
-  #socketPaused = false;
   #bodyPaused = false;
   /** The body in work is dropped as it arrives. */
   #discarding = false;
@@ -79,12 +74,11 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
   #quiet = false;
   #peerEnded = false;
   #draining = false;
-  /** Bytes queued in the socket when a stalled reader was last looked at. */
-  #queued = 0;
 
   constructor(socket: Socket, options: ServerConnectionOptions) {
     this.socket = socket;
     this.writer = new MessageWriter(socket);
+    this.#received = new ReceivedBytes(socket);
     this.#options = options;
     // A FIN of the client must not end our own direction: an answer may be under way.
     socket.allowHalfOpen = true;
@@ -107,12 +101,12 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
     socket.on('end', this.#onEnd);
     socket.on('drain', this.#onDrain);
     if (initial !== null && initial.length > 0) this.#onData(initial);
-    if (!this.#socketPaused && this.#phase !== 'tunnel') socket.resume();
+    if (this.#phase !== 'tunnel') this.#received.start();
   }
 
   /** No request is in work and none has begun. */
   get idle(): boolean {
-    return this.#phase === 'head' && this.#chunk === null && !this.#headReader.partial;
+    return this.#phase === 'head' && this.#received.chunk === null && !this.#headReader.partial;
   }
 
   /** Closes when idle, else with the answer in work. A tunnel is not ours to end. */
@@ -130,9 +124,7 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
   deadlineReached(): void {
     switch (this.#phase) {
       case 'head':
-        if (this.#stalled()) this.destroy();
-        else if (this.socket.writableLength > 0) this.deadlineAt = this.#keepAliveDeadline();
-        else if (this.idle) this.#linger();
+        if (this.idle) this.#linger();
         else this.#refuse('request-timeout', 'head not complete in time');
         break;
       case 'work':
@@ -142,30 +134,13 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
       case 'skip':
         this.#linger();
         break;
-      case 'linger':
-        if (this.socket.writableFinished || this.#stalled()) this.destroy();
-        else this.deadlineAt = this.#keepAliveDeadline();
-        break;
     }
-  }
-
-  #keepAliveDeadline(): number {
-    return this.#options.deadlines.in(this.#options.limits().keepAliveTimeoutMs);
-  }
-
-  /** The client has not taken one byte of what is queued for it since this was last asked. */
-  #stalled(): boolean {
-    const queued = this.socket.writableLength;
-    const stalled = queued > 0 && queued === this.#queued;
-    this.#queued = queued;
-    return stalled;
   }
 
   // ---- socket events ---------------------------------------------------------------------------------------------
 
   readonly #onData = (chunk: Buffer): void => {
-    this.#chunk = this.#chunk === null ? chunk : Buffer.concat([this.#chunk.subarray(this.#at), chunk]);
-    this.#at = 0;
+    this.#received.add(chunk);
     this.#advance();
   };
 
@@ -189,7 +164,7 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
 
   readonly #onClose = (): void => {
     const stream = this.#stream;
-    this.#settle('closed');
+    this.#leave('closed');
     stream?.fail(new Fault('client-gone', 'connection closed'));
     this.#options.onClose();
   };
@@ -200,27 +175,26 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
   #advance(): void {
     if (this.#advancing) return;
     this.#advancing = true;
-    while (this.#step()) if (this.#chunk !== null && this.#at === this.#chunk.length) this.#chunk = null;
+    while (this.#step());
     this.#advancing = false;
-    this.#regulate();
+    if (this.#reading) this.#received.regulate(this.#phase === 'work' && this.#decoder.ended);
   }
 
   /** One step: a head, a piece of a body, an end. False when there is nothing to do until something happens. */
   #step(): boolean {
     switch (this.#phase) {
       case 'head':
-        if (this.#chunk === null) {
+        if (this.#received.chunk === null) {
           if (this.#peerEnded) this.#linger();
           return false;
         }
         // A client that sends requests and reads no answers waits until it does.
-        return !this.socket.writableNeedDrain && this.#readHead(this.#chunk);
+        return !this.socket.writableNeedDrain && this.#readHead(this.#received.chunk);
       case 'work':
         return this.#discarding ? this.#dropBody() : !this.#bodyPaused && this.#readBody();
       case 'skip':
         return this.#dropBody() || this.#endSkip();
       default:
-        this.#chunk = null;
         return false;
     }
   }
@@ -230,8 +204,8 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
     const reader = this.#headReader;
     // What follows the target on its line: SP, version, CR.
     const maxLine = limits.targetSize + requestLineSlack + 10;
-    const progress = reader.read(chunk, this.#at, maxLine, limits.headerSize);
-    this.#at = reader.offset;
+    const progress = reader.read(chunk, this.#received.at, maxLine, limits.headerSize);
+    this.#received.consume(reader.offset);
     if (progress === 'complete') {
       const head = parseRequestHead(reader.text, reader.start, reader.end, limits);
       reader.release();
@@ -268,9 +242,10 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
     const stream = this.#stream;
     if (stream === null || stream.bodyEnded) return false;
     const decoder = this.#decoder;
-    if (!decoder.ended && this.#chunk !== null) {
-      const event = decoder.next(this.#chunk, this.#at);
-      this.#at = decoder.offset;
+    const received = this.#received;
+    if (!decoder.ended && received.chunk !== null) {
+      const event = decoder.next(received.chunk, received.at);
+      received.consume(decoder.offset);
       if (event === 'data') {
         stream.receiver.requestData(decoder.data);
         return true;
@@ -292,11 +267,12 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
 
   /** Reads and drops a piece of a body, within bounds. */
   #dropBody(): boolean {
-    if (this.#chunk === null || this.#decoder.ended || this.#skipLeft < 0) return false;
-    const before = this.#at;
-    if (this.#decoder.next(this.#chunk, before) === 'broken') this.#skipLeft = -1;
-    this.#at = this.#decoder.offset;
-    this.#skipLeft -= this.#at - before;
+    const received = this.#received;
+    if (received.chunk === null || this.#decoder.ended || this.#skipLeft < 0) return false;
+    const before = received.at;
+    if (this.#decoder.next(received.chunk, before) === 'broken') this.#skipLeft = -1;
+    this.#skipLeft -= this.#decoder.offset - before;
+    received.consume(this.#decoder.offset);
     return true;
   }
 
@@ -310,28 +286,8 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
     return false;
   }
 
-  /** Pauses the socket while more is held than may be, and resumes it when all is consumed. */
-  #regulate(): void {
-    if (this.#phase === 'tunnel' || this.#phase === 'closed') return;
-    const held = this.#chunk === null ? 0 : this.#chunk.length - this.#at;
-    if (this.#socketPaused) {
-      if (held > 0) return;
-      this.#socketPaused = false;
-      this.socket.resume();
-    } else if (held > holdSize || (held > 0 && this.#decoder.ended && this.#queueIsFull())) {
-      this.#socketPaused = true;
-      this.socket.pause();
-    }
-  }
-
-  /** Blank lines stand for requests: a body may hold some as well, which only makes the queue full earlier. */
-  #queueIsFull(): boolean {
-    let count = 0;
-    for (let at = this.#at; count < queueLength; count++) {
-      at = this.#chunk!.indexOf('\r\n\r\n', at) + 4;
-      if (at < 4) return false;
-    }
-    return true;
+  get #reading(): boolean {
+    return this.#phase !== 'tunnel' && this.#phase !== 'closed';
   }
 
   // ---- asked by the stream in work -------------------------------------------------------------------------------
@@ -339,7 +295,7 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
   endsWith(status: number): boolean {
     const { head } = this.#stream!;
     if (this.#draining || head.upgrade !== '') return true;
-    if (this.#peerEnded && this.#chunk === null) return true;
+    if (this.#peerEnded && this.#received.chunk === null) return true;
     if (this.#decoder.ended) return false;
     // Without a 100 nobody knows whether the body will follow (RFC 9110 §10.1.1).
     if (head.expectContinue && !this.#continued) return true;
@@ -358,23 +314,18 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
     else if (this.#decoder.ended) this.#awaitHead();
     else {
       this.#phase = 'skip';
-      this.deadlineAt = this.#options.deadlines.in(lingerMs);
+      this.deadlineAt = this.#options.deadlines.in(skipMs);
     }
     this.#advance();
   }
 
   breakOff(untilClose: boolean): void {
     const { socket } = this;
-    this.#stream = null;
-    if (untilClose) {
-      this.#settle('closed');
-      // Only a reset tells that the answer is not complete. TLS tells it by the missing close_notify.
-      if (this.#options.facts.tls === null) socket.resetAndDestroy();
-      else socket.destroy();
-      return;
-    }
-    this.#linger();
-    socket.destroySoon();
+    this.#leave('closed');
+    if (!untilClose) closeCutShort(socket, this.#options.deadlines);
+    // Only a reset tells that the answer is not complete. TLS tells it by the missing close_notify.
+    else if (this.#options.facts.tls === null) socket.resetAndDestroy();
+    else socket.destroy();
   }
 
   pauseBody(): void {
@@ -393,11 +344,8 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
 
   handOver(): void {
     const { socket } = this;
-    const early = this.#chunk === null ? null : this.#chunk.subarray(this.#at);
-    this.#settle('tunnel');
-    socket.off('data', this.#onData);
-    socket.off('end', this.#onEnd);
-    socket.off('drain', this.#onDrain);
+    const early = this.#received.take();
+    this.#leave('tunnel');
     socket.off('error', ignore);
     socket.pause();
     if (early !== null) socket.unshift(early);
@@ -408,9 +356,8 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
   #awaitHead(): void {
     this.#phase = 'head';
     this.#quiet = true;
-    this.#queued = 0;
-    this.deadlineAt = this.#keepAliveDeadline();
-    if (this.#draining && this.#chunk === null) this.#linger();
+    this.deadlineAt = this.#options.deadlines.in(this.#options.limits().keepAliveTimeoutMs);
+    if (this.#draining && this.#received.chunk === null) this.#linger();
   }
 
   #refuse(kind: FaultCode, detail: string): void {
@@ -439,33 +386,28 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
 
   #clientGone(detail: string): void {
     const stream = this.#stream;
-    this.#settle('closed');
+    this.#leave('closed');
     this.destroy();
     stream?.fail(new Fault('client-gone', detail));
   }
 
-  /** Ends our direction and reads on for a while, so that no reset overtakes the last answer. */
   #linger(): void {
-    const { socket } = this;
-    this.#settle('linger');
-    this.deadlineAt = this.#keepAliveDeadline();
-    socket.end(() => {
-      if (this.#phase === 'linger') this.deadlineAt = this.#options.deadlines.in(lingerMs);
-    });
-    if (this.#socketPaused) {
-      this.#socketPaused = false;
-      socket.resume();
-    }
+    this.#leave('closed');
+    closeLingering(this.socket, this.#options.deadlines, this.#options.limits().keepAliveTimeoutMs);
   }
 
-  /** Leaves the request phases: no more reading, nothing held. */
-  #settle(phase: 'linger' | 'tunnel' | 'closed'): void {
+  /** No more requests from here on. */
+  #leave(phase: 'tunnel' | 'closed'): void {
+    const { socket } = this;
     this.#phase = phase;
     this.#stream = null;
-    this.#chunk = null;
+    this.#received.take();
     this.#headReader.release();
     this.deadlineAt = 0;
-    if (phase !== 'linger') this.#options.deadlines.remove(this);
+    this.#options.deadlines.remove(this);
+    socket.off('data', this.#onData);
+    socket.off('end', this.#onEnd);
+    socket.off('drain', this.#onDrain);
   }
 }
 

@@ -179,16 +179,26 @@ describe('the end of a connection', () => {
   });
 
   it('does not come while the rest of an answer is still being read by a slow client', async () => {
-    const size = 20_000_000;
-    const server = await playServer((request) => request.answer('x'.repeat(size), 200, true));
+    const first = Buffer.alloc(6_000_000);
+    const second = Buffer.alloc(30_000_000);
+    const server = await playServer((request) => {
+      request.stream.sendHead(head(200, first.length + second.length), false, true);
+      request.stream.sendData(first);
+      request.stream.sendData(second);
+      request.stream.sendEnd(null);
+    });
     const client = await server.connect(true);
     client.write(get());
     await until('the answer', () => server.requests[0]?.finished);
-    await sleep(50);
-    expect(server.connections[0]!.socket.writableLength).toBeGreaterThan(0);
-    server.clock.advance(100_000);
+    const { socket } = server.connections[0]!;
+    server.clock.advance(55_000);
     client.socket.resume();
-    expect((await client.readAnswer()).body.length).toBe(size);
+    await until('a part to be read', () => socket.writableLength <= second.length, { everyMs: 1 });
+    client.socket.pause();
+    expect(socket.writableLength).toBe(second.length);
+    server.clock.advance(55_000);
+    client.socket.resume();
+    expect((await client.readAnswer()).body.length).toBe(first.length + second.length);
   });
 
   it('comes for a client that takes nothing of its answer any more', async () => {
@@ -312,6 +322,21 @@ describe('the framing of an answer', () => {
     const answer = await client.ask(get());
     expect(answer.body.toString()).toBe('half');
     expect(answer.complete).toBe(false);
+  });
+
+  it('that is broken off waits only a moment for a client that does not read', async () => {
+    const server = await playServer((request) => {
+      request.stream.sendHead(head(200, unknownLength), false, false);
+      request.stream.sendData(Buffer.alloc(20_000_000));
+      request.stream.abort();
+    });
+    const client = await server.connect(true);
+    client.write(get());
+    await until('the answer', () => server.requests.length === 1);
+    await sleep(50);
+    expect(server.closed).toBe(0);
+    server.clock.advance(2200);
+    await until('the close', () => server.closed === 1);
   });
 
   it('tells when to stop sending, and when to go on', async () => {
