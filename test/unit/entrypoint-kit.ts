@@ -104,6 +104,7 @@ export class Edge {
           limitsOf: () => limits,
           handle: (stream) => this.http.handle(stream),
           refuse: (stream) => stream.abort(),
+          cutOff: () => {},
         }),
       terminator: this.terminator,
     });

@@ -2,10 +2,10 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { Deadlines } from '../../src/base/deadlines.ts';
 import type { Fault } from '../../src/base/fault.ts';
-import { type H2Connection as Served, serveHttp2 } from '../../src/http/h2-server.ts';
+import { type CutOff, type H2Connection as Served, serveHttp2 } from '../../src/http/h2-server.ts';
 import { Fields } from '../../src/message/fields.ts';
 import type { ClientStream, ConnectionFacts } from '../../src/message/stream.ts';
-import { closeH2Connections, ErrorCode, FrameType, H2Connection } from '../support/h2-frames.ts';
+import { closeH2Connections, ErrorCode, FrameType, H2Connection, preface } from '../support/h2-frames.ts';
 import { HandClock } from '../support/hand-clock.ts';
 import { closeRawClients, RawClient } from '../support/raw-client.ts';
 import { limits } from '../support/routing.ts';
@@ -25,6 +25,7 @@ class Host {
   readonly deadlines = new Deadlines(this.clock);
   readonly requests: ClientStream[] = [];
   readonly refused: Fault[] = [];
+  readonly cutOffs: CutOff[] = [];
   served: Served | null = null;
   port = 0;
 
@@ -38,6 +39,10 @@ class Host {
 
   refuse(_stream: ClientStream, fault: Fault): void {
     this.refused.push(fault);
+  }
+
+  cutOff(why: CutOff): void {
+    this.cutOffs.push(why);
   }
 
   answer(index: number): void {
@@ -156,4 +161,31 @@ test('a drain announces itself, serves what is on its way, and ends with the las
   host.answer(1);
   expect((await second.answer()).complete).toBe(true);
   await until('the end', () => client.closed);
+});
+
+test('what a client is cut off for is said', async () => {
+  const host = await start();
+  const silent = await H2Connection.connect({ port: host.port, greet: false });
+  silent.write(preface);
+  await until('the connection', () => host.served !== null);
+  host.clock.advance(5200);
+  await until('the end of the silent one', () => silent.closed);
+  const malformed = await H2Connection.connect({ port: host.port });
+  malformed.frame(FrameType.Data, 0, 0, Buffer.from('data outside a stream'));
+  await until('the end of the malformed one', () => malformed.closed);
+  const calling = await H2Connection.connect({ port: host.port });
+  for (let i = 0; i < 2000 && !calling.closed; i++) {
+    calling.frame(FrameType.Ping, 0, 0, Buffer.alloc(8));
+    if (i % 20 === 0) await sleep(1);
+  }
+  await until('the end of the one that calls', () => calling.closed);
+  const breaking = await H2Connection.connect({ port: host.port });
+  for (let i = 0; i < 400 && !breaking.closed; i++) {
+    const stream = breaking.open([...get.slice(1), [':method', 'POST'] as const], { endStream: false });
+    // Trailers that are none: the server must reset the stream.
+    breaking.headers(stream.id, [['connection', 'x']], { endStream: true });
+    await sleep(1);
+  }
+  await until('the end of the one that breaks', () => breaking.closed);
+  expect(host.cutOffs).toEqual(['silent', 'protocol', 'control-frames', 'resets']);
 });
