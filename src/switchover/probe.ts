@@ -14,8 +14,10 @@ export type ProbeResult =
 const settleMs = 300;
 
 /** The service's own check, or a plain TCP connect when it declares none. */
-export function probe(service: Service, backend: Backend, clock: Clock): Promise<ProbeResult> {
+export async function probe(service: Service, backend: Backend, clock: Clock): Promise<ProbeResult> {
   const { health } = service;
+  // Nothing that could be sent is sure to be answered.
+  if (service.protocol === 'udp') return { ok: true, detail: 'takes only datagrams, which prove nothing' };
   if (health?.type === 'http') return probeHttp(service, health, backend);
   return probeTcp(backend, health?.timeoutMs ?? 2000, clock);
 }

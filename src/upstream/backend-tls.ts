@@ -12,7 +12,7 @@ const verified: UpstreamTls = { sni: '', verify: true, ca: '', cert: '', key: ''
 
 /** True when connections to the backends of this service are encrypted. */
 export function usesTls(service: Service): boolean {
-  return service.protocol === 'https' || service.protocol === 'h2';
+  return service.protocol === 'https' || service.protocol === 'h2' || service.protocol === 'tls';
 }
 
 /** Why this material cannot be used, for the operator; null when it can. */
@@ -51,12 +51,13 @@ export class BackendTls {
   /** Why no connection can be made; null: all is well. */
   readonly problem: string | null;
   readonly #tls: UpstreamTls;
-  readonly #alpn: 'h2' | 'http/1.1';
+  readonly #alpn: 'h2' | 'http/1.1' | null;
   readonly #context: SecureContext | null;
 
   constructor(service: Service) {
     this.#tls = service.upstreamTls ?? verified;
-    this.#alpn = service.protocol === 'h2' ? 'h2' : 'http/1.1';
+    // Which protocol a tunnel carries is not ours to say.
+    this.#alpn = service.protocol === 'tls' ? null : service.protocol === 'h2' ? 'h2' : 'http/1.1';
     let context: SecureContext | null = null;
     let problem: string | null = null;
     try {
@@ -68,7 +69,7 @@ export class BackendTls {
     this.problem = problem;
   }
 
-  get alpn(): 'h2' | 'http/1.1' {
+  get alpn(): 'h2' | 'http/1.1' | null {
     return this.#alpn;
   }
 
@@ -80,7 +81,7 @@ export class BackendTls {
     return {
       ...(this.#context === null ? {} : { secureContext: this.#context }),
       ...(name === '' ? {} : { servername: name }),
-      ALPNProtocols: [this.#alpn],
+      ...(this.#alpn === null ? {} : { ALPNProtocols: [this.#alpn] }),
       rejectUnauthorized: verify,
       minVersion: 'TLSv1.2',
     };

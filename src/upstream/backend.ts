@@ -7,7 +7,7 @@ import type { Backend, Service } from '../model/snapshot.ts';
 import type { Opening, UpstreamDeps } from './ask.ts';
 import { BackendTls, sameTls, usesTls } from './backend-tls.ts';
 import { type Candidate, hashText, Standing } from './balance.ts';
-import { Connector } from './connect.ts';
+import { type Attempt, type ConnectListener, Connector } from './connect.ts';
 import { H1Dial } from './h1-connection.ts';
 import { H2Dial, streamsPerConnection } from './h2-session.ts';
 import type { Ledger } from './ledger.ts';
@@ -44,7 +44,10 @@ export class LiveBackend implements Candidate, Ledger {
   readonly #cells: BackendCells;
   readonly #passive: PassiveState;
   #service: Service;
-  #pool: Pool;
+  /** For requests; null when the backend belongs to a network service. */
+  #pool: Pool | null;
+  /** For tunnels; null when the backend takes requests or nothing but datagrams. */
+  #connector: Connector | null;
   /** Pools of an earlier protocol or TLS identity, until their last exchange ends. */
   #oldPools: Pool[] = [];
   #down: boolean;
@@ -70,16 +73,21 @@ export class LiveBackend implements Candidate, Ledger {
     this.#cells = cells;
     this.#down = down;
     this.#passive = new PassiveState(passiveRules(service));
-    this.#pool = this.#makePool(tls);
+    this.#pool = carriesRequests(service) ? this.#makePool(tls) : null;
+    this.#connector = this.#makeConnector(tls);
+  }
+
+  get backend(): Backend {
+    return this.#backend;
   }
 
   /** A backend that does not answer the phone looks busy, too: who waits for a connection counts. */
   get inflight(): number {
-    return this.#inWork + this.#pool.waiting;
+    return this.#pool === null ? this.#inWork : this.#inWork + this.#pool.waiting;
   }
 
   get hasRoom(): boolean {
-    return this.#pool.hasRoom;
+    return this.#pool === null || this.#pool.hasRoom;
   }
 
   standing(now: number): Standing {
@@ -91,7 +99,12 @@ export class LiveBackend implements Candidate, Ledger {
   }
 
   open(receiver: BackendReceiver, fresh: boolean): Opening {
-    return this.#pool.open(receiver, fresh);
+    return this.#pool!.open(receiver, fresh);
+  }
+
+  /** A connection of its own for one tunnel, whose owner keeps the ledger. It may be half-open. */
+  connect(listener: ConnectListener): Attempt {
+    return this.#connector!.connect(this.#service.backendLimits.backendConnectTimeoutMs, listener);
   }
 
   /** `tls`: null keeps the pool and its TLS identity. */
@@ -101,13 +114,14 @@ export class LiveBackend implements Candidate, Ledger {
     if (this.#down && !down) this.#passive.returns();
     this.#down = down;
     if (replaced === null) {
-      this.#pool.update(service.backendLimits);
+      this.#pool?.update(service.backendLimits);
       return;
     }
-    this.#pool.retire();
-    this.#oldPools = [...this.#oldPools.filter((pool) => !pool.empty), this.#pool];
-    this.#pool = this.#makePool(replaced.tls);
-    if (this.#retired) this.#pool.retire();
+    this.#connector = this.#makeConnector(replaced.tls);
+    this.#pool?.retire();
+    this.#oldPools = this.#pools().filter((pool) => !pool.empty);
+    this.#pool = carriesRequests(service) ? this.#makePool(replaced.tls) : null;
+    if (this.#retired) this.#pool?.retire();
   }
 
   retire(): void {
@@ -177,7 +191,13 @@ export class LiveBackend implements Candidate, Ledger {
   }
 
   #pools(): Pool[] {
-    return [...this.#oldPools, this.#pool];
+    return this.#pool === null ? this.#oldPools : [...this.#oldPools, this.#pool];
+  }
+
+  #makeConnector(tls: BackendTls | null): Connector | null {
+    const { protocol } = this.#service;
+    if (protocol !== 'tcp' && protocol !== 'tls') return null;
+    return new Connector(this.#backend, tls, true, this.#deps.deadlines);
   }
 
   #makePool(tls: BackendTls | null): Pool {
@@ -222,6 +242,11 @@ export function backendTlsOf(service: Service): BackendTls | null {
 /** True when connections made for `a` may not be used for `b`. */
 export function connectsDifferently(a: Service, b: Service): boolean {
   return a.protocol !== b.protocol || !sameTls(a.upstreamTls, b.upstreamTls);
+}
+
+/** Else it carries tunnels and flows, which have nothing to pool. */
+function carriesRequests({ network }: Service): boolean {
+  return network === null;
 }
 
 /** A backend that has no brother is never ejected: that would only turn its errors into ours, and outlast them. */

@@ -2,6 +2,7 @@
 // Invariant: a backend that is down or ejected is never chosen; when none is left, the ask fails with `no-live-backend`.
 import { Fault } from '../base/fault.ts';
 import type { Metrics } from '../base/metrics.ts';
+import { Fields } from '../message/fields.ts';
 import type { BackendReceiver, BackendStream } from '../message/stream.ts';
 import type { Service } from '../model/snapshot.ts';
 import type { GenerationResource } from '../traffic/live-service.ts';
@@ -9,6 +10,14 @@ import { type Ask, answered, type Opening, type UpstreamDeps } from './ask.ts';
 import { type BackendCells, type BackendStats, backendTlsOf, connectsDifferently, LiveBackend } from './backend.ts';
 import { hashText, leastRequests, rendezvous, roundRobin, Standing } from './balance.ts';
 import { cookieValue, StickyCookie } from './sticky.ts';
+
+/** What a backend is chosen by. */
+interface Choice extends Pick<Ask, 'clientAddress' | 'avoid'> {
+  readonly head: Pick<Ask['head'], 'fields'>;
+}
+
+/** Tunnels and flows have no header and no cookie. */
+const noHead = { fields: new Fields() };
 
 export class Backends implements GenerationResource {
   readonly #deps: UpstreamDeps;
@@ -42,6 +51,15 @@ export class Backends implements GenerationResource {
     return this.#backends[index]!.open(receiver, ask.replay);
   }
 
+  /**
+   * The backend for one tunnel or flow of this client, whose owner keeps its ledger; null: none is live.
+   * @param avoid  the address that just failed
+   */
+  pick(clientAddress: string, avoid: string | null): LiveBackend | null {
+    const index = this.#choose({ head: noHead, clientAddress, avoid });
+    return index < 0 ? null : this.#backends[index]!;
+  }
+
   /** The Set-Cookie value that pins the client to the backend which served it; null when it has that cookie already. */
   stickyAnswer(ask: Ask, stream: BackendStream): string | null {
     const sticky = this.#sticky;
@@ -71,7 +89,7 @@ export class Backends implements GenerationResource {
     return this.#backends.map((backend) => backend.stats());
   }
 
-  #choose(ask: Ask): number {
+  #choose(ask: Choice): number {
     const backends = this.#backends;
     const { now } = this.#deps.deadlines;
     if (this.#sticky !== null) {
@@ -87,7 +105,7 @@ export class Backends implements GenerationResource {
     return index;
   }
 
-  #balance(ask: Ask, now: number, least: Standing, avoid: string | null): number {
+  #balance(ask: Choice, now: number, least: Standing, avoid: string | null): number {
     const backends = this.#backends;
     const { balance } = this.#service;
     if (balance !== 'least_requests' && balance !== 'round_robin') {
@@ -100,7 +118,7 @@ export class Backends implements GenerationResource {
   }
 
   /** A client without the header or cookie is told apart by its address. */
-  #hashKey(ask: Ask): string {
+  #hashKey(ask: Choice): string {
     const { balance, balanceKey } = this.#service;
     const { fields } = ask.head;
     const value =
@@ -112,7 +130,7 @@ export class Backends implements GenerationResource {
     return value ?? ask.clientAddress;
   }
 
-  #pinned(sticky: StickyCookie, ask: Ask, now: number): number {
+  #pinned(sticky: StickyCookie, ask: Choice, now: number): number {
     const value = sticky.read(ask.head.fields);
     if (value === null) return -1;
     const index = sticky.find(value, this.#backends);

@@ -52,6 +52,8 @@ export class Connector {
       const options: ConnectionOptions = { ...this.#tls.options(host), ...to };
       if (this.#session !== undefined) options.session = this.#session;
       socket = connectTls(options);
+      // An end inside TLS ends one direction where a tunnel carries it on; HTTP/1.1 over TLS ends as a whole.
+      socket.allowHalfOpen = this.#halfOpen && this.#tls.alpn === null;
       socket.on('session', (session: Buffer) => {
         this.#session = session;
       });
