@@ -136,10 +136,13 @@ export class H2Stream {
     this.connection.headers(this.id, lines, { endStream: true });
   }
 
+  /** Gives the stream up from our side. */
   reset(code: number = ErrorCode.Cancel): void {
+    this.resetCode ??= code;
     const payload = Buffer.alloc(4);
     payload.writeUInt32BE(code);
     this.connection.frame(FrameType.RstStream, 0, this.id, payload);
+    this.connection.wake();
   }
 
   /** Resolves with the final head. */
@@ -215,6 +218,8 @@ export class H2Connection {
     this.socket = socket;
     this.#tcp = tcp;
     this.refill = refill;
+    // One waiter for each stream that is sending.
+    socket.setMaxListeners(1000);
     if (socket !== tcp) tcp.on('error', () => {});
     socket.on('data', (chunk: Buffer) => this.#data(chunk));
     socket.on('error', (error: Error) => {
@@ -222,7 +227,7 @@ export class H2Connection {
     });
     const over = (): void => {
       this.closed = true;
-      this.#changed();
+      this.wake();
     };
     socket.on('end', over);
     socket.on('close', over);
@@ -335,7 +340,8 @@ export class H2Connection {
     return new Promise((resolve) => this.#waiters.push(resolve));
   }
 
-  #changed(): void {
+  /** Lets everyone who waits for a change look again. */
+  wake(): void {
     for (const resolve of this.#waiters.splice(0)) resolve();
   }
 
@@ -356,7 +362,7 @@ export class H2Connection {
       if (frame.type !== FrameType.Data && this.frames.length < 10_000) this.frames.push(frame);
       this.#frame(frame);
     }
-    this.#changed();
+    this.wake();
   }
 
   #frame(frame: Frame): void {
