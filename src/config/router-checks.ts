@@ -1,6 +1,5 @@
 // Checks of what leads to network services: `[[routers.*]]` and `raw_fallback`, against entrypoints, services and hosts.
 // Invariant: whatever a client sends, at most one thing takes it: one router a tcp or udp entrypoint, one owner a name.
-import { patternCovers } from '../model/host.ts';
 import type { Transport } from '../model/snapshot.ts';
 import { quote } from './form.ts';
 import type { Findings } from './problem.ts';
@@ -190,7 +189,10 @@ function clash(a: string, b: string): boolean {
   return a.endsWith(b.slice(1)) || b.endsWith(a.slice(1));
 }
 
-/** A host that clients reach by a name whose connections pass unopened would never be served here. */
+/**
+ * A host that clients reach by a name whose connections pass unopened would never be served here. Below a wildcard, at
+ * any depth, all names belong to one owner: nobody should have to count labels to know whose a name is.
+ */
 function refuseHidden(
   pattern: ReturnType<typeof parsePattern>,
   path: Path,
@@ -199,7 +201,9 @@ function refuseHidden(
   findings: Findings,
 ): void {
   if (typeof pattern !== 'string') return;
-  const owner = claims.find(({ name }) => name === pattern || patternCovers(name, pattern) || clash(name, pattern));
+  const owner = claims.find(
+    ({ name }) => name === pattern || (name.startsWith('*.') && pattern.endsWith(name.slice(1))),
+  );
   if (owner === undefined) return;
   const { line } = findings.document.locate(owner.path).value;
   findings.error(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { formatBind, routingChanges } from '../../src/model/changes.ts';
-import { entrypoint, host, route, routing, service, settings } from '../support/routing.ts';
+import { entrypoint, host, noRouters, route, routing, service, settings } from '../support/routing.ts';
 
 const before = routing({
   entrypoints: [entrypoint('web'), entrypoint('old', { port: 81 })],
@@ -63,6 +63,28 @@ describe('the changes between two routings', () => {
     const changes = routingChanges(before, after);
     expect(changes.services).toEqual([{ kind: 'changed', name: 'app.test', details: ['127.0.0.1:1 → 127.0.0.1:2'] }]);
     expect(changes.held).toEqual(['app.test']);
+  });
+
+  it('name routers by what leads through them', () => {
+    const tcp = { entrypoint: 'pg', service: 'db', terminate: null, origin: 'config.toml:1' };
+    const tls = { entrypoint: 'edge', service: 'db', names: ['a.test', 'b.test'], origin: 'config.toml:2' };
+    const from = { ...before, routers: { ...noRouters, tcp: [tcp], tls: [tls] } };
+    const to = {
+      ...before,
+      routers: {
+        tcp: [{ ...tcp, service: 'other', terminate: { names: [] }, origin: 'config.toml:9' }],
+        udp: [{ entrypoint: 'game', service: 'game', origin: 'config.toml:3' }],
+        tls: [{ ...tls, names: ['a.test'] }],
+      },
+    };
+    const changes = routingChanges(from, to);
+    expect(changes.empty).toBe(false);
+    expect(changes.routers).toEqual([
+      { kind: 'removed', name: 'tls edge b.test', details: ['to db'] },
+      { kind: 'changed', name: 'tcp pg', details: ['db → other', 'terminate'] },
+      { kind: 'added', name: 'udp game', details: ['to game'] },
+    ]);
+    expect(routingChanges(to, to).empty).toBe(true);
   });
 
   it('spell settings as in the file', () => {

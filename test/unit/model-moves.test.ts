@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { movingServices } from '../../src/model/moves.ts';
-import { host, route, routing, service } from '../support/routing.ts';
+import { entrypoint, host, networkService, noRouters, route, routing, service } from '../support/routing.ts';
 
 const a1 = service('a.test', 1, ['127.0.0.1:1']);
 const b1 = service('b.test', 1, ['127.0.0.1:2']);
@@ -47,4 +47,68 @@ test('a new exact host takes arrivals from the wildcard that served it', () => {
     services: [...wild.services, service('x', 1, ['127.0.0.1:2'])],
   });
   expect(movingServices(wild, after)).toEqual(['w']);
+});
+
+const db = networkService('db', 1, ['127.0.0.1:5']);
+const git = networkService('git', 1, ['127.0.0.1:6']);
+const router = { entrypoint: 'x', service: 'db', origin: '' };
+
+test.each([
+  [
+    'a TCP router that leads elsewhere',
+    { tcp: [{ ...router, terminate: null }] },
+    { tcp: [{ ...router, service: 'git', terminate: null }] },
+    ['db'],
+  ],
+  [
+    'a TCP router that ends TLS now',
+    { tcp: [{ ...router, terminate: null }] },
+    { tcp: [{ ...router, terminate: { names: [] } }] },
+    ['db'],
+  ],
+  ['a UDP router that is gone', { udp: [router] }, {}, ['db']],
+  [
+    'a name that is gone',
+    { tls: [{ ...router, names: ['a.test', 'b.test'] }] },
+    { tls: [{ ...router, names: ['a.test'] }] },
+    ['db'],
+  ],
+  [
+    'a name beside others',
+    { tls: [{ ...router, names: ['a.test'] }] },
+    { tls: [{ ...router, names: ['a.test', 'b.test'] }] },
+    [],
+  ],
+  [
+    'a name under a wildcard',
+    { tls: [{ ...router, names: ['*.test'] }] },
+    {
+      tls: [
+        { ...router, names: ['*.test'] },
+        { ...router, service: 'git', names: ['a.test'] },
+      ],
+    },
+    ['db'],
+  ],
+  [
+    'an equal router written elsewhere',
+    { tcp: [{ ...router, terminate: null }] },
+    { tcp: [{ ...router, origin: 'z', terminate: null }] },
+    [],
+  ],
+])('%s', (_, from, to, moving) => {
+  const part = (routers: object) => routing({ services: [db, git], routers: { ...noRouters, ...routers } });
+  expect(movingServices(part(from), part(to))).toEqual(moving);
+});
+
+test('another raw fallback moves the service that was it', () => {
+  const part = (fallback: string | null) =>
+    routing({
+      services: [db, git],
+      entrypoints: [
+        entrypoint('x', { rawFallback: fallback === null ? null : { service: fallback, trustedCidrs: null } }),
+      ],
+    });
+  expect(movingServices(part('db'), part('git'))).toEqual(['db']);
+  expect(movingServices(part(null), part('git'))).toEqual([]);
 });
