@@ -68,7 +68,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
   requestEnded: boolean;
   /** A part of the body has left for a backend: there is no second try. */
   bodyTaken = false;
-  /** What the backend must prove when the handshake is ours (RFC 8441 client). */
+  /** What the backend must prove before there is a tunnel; null: this is no handshake. */
   expectedAccept: string | null = null;
   #phase: Phase = 'arriving';
   #plan: RoutePlan | null = null;

@@ -55,7 +55,7 @@ export interface ForwardHost {
   readonly requestEnded: boolean;
   /** A part of the body has left for a backend: there is no second try. */
   bodyTaken: boolean;
-  /** What the backend must prove when the handshake is ours (RFC 8441 client). */
+  /** What the backend must prove before there is a tunnel; null: this is no handshake. */
   readonly expectedAccept: string | null;
   deadlineAt: number;
   /** The whole answer is handed over; `clientFinished` will follow, now or later. */
@@ -220,7 +220,7 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
     const { record, clock, client, connection, expectedAccept } = this.#exchange;
     record.responseHeadAt = clock.monotonic();
     // To an extended CONNECT every 2xx says that the tunnel is open (RFC 9110 §9.3.6), and there is none.
-    if (expectedAccept !== null && head.status < 300) {
+    if (expectedAccept !== null && client.protocol === 'h2' && head.status < 300) {
       this.#fail(new Fault('upstream-no-101', `${head.status} instead of 101`));
       return;
     }

@@ -8,14 +8,21 @@ import { acceptFor } from '../upstream/websocket-accept.ts';
 
 /**
  * Gives an extended CONNECT the form of RFC 6455: GET with a key of ours. Returns the Sec-WebSocket-Accept that the backend
- * must prove, or null when the client made the handshake itself.
+ * must prove. An HTTP/1.1 request that has not exactly one key is no handshake (RFC 6455 §4.2.1): it becomes a plain
+ * request, and the answer is null. Otherwise any 101 that an attacker gets a backend to say, at an address that echoes
+ * a status, say, would open a tunnel past every rule of ours.
  */
 export function asHandshake(request: RequestHead): string | null {
-  if (request.method !== 'CONNECT') return null;
+  const { fields } = request;
+  if (request.method !== 'CONNECT') {
+    const given = fields.count(FieldId.SecWebSocketKey) === 1 ? fields.get(FieldId.SecWebSocketKey) : null;
+    if (given !== null && given !== '') return acceptFor(given);
+    request.upgrade = '';
+    return null;
+  }
   request.method = 'GET';
   request.bodyLength = 0;
   const key = randomBytes(16).toString('base64');
-  const { fields } = request;
   fields.set('Sec-WebSocket-Key', key, FieldId.SecWebSocketKey);
   if (!fields.has(FieldId.SecWebSocketVersion)) {
     fields.push('Sec-WebSocket-Version', '13', FieldId.SecWebSocketVersion);
@@ -23,7 +30,7 @@ export function asHandshake(request: RequestHead): string | null {
   return acceptFor(key);
 }
 
-/** True when the backend proved that it read the key we made for it. */
+/** True when the backend proved that it read the key. */
 export function provesAccept(response: ResponseHead, expected: string): boolean {
   return response.fields.get(FieldId.SecWebSocketAccept) === expected;
 }
