@@ -4,7 +4,7 @@
 import type { Socket } from 'node:net';
 import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 
-/** How long bytes are dropped after our end, and how long an answer that is cut short may take to leave. */
+/** How long bytes are dropped after our end; also how long a client may stall the rest of an answer that is cut short. */
 const lingerMs = 2000;
 
 /** `stallMs`: how long the peer may take nothing of what is queued for it. */
@@ -13,9 +13,9 @@ export function closeLingering(socket: Socket, deadlines: Deadlines, stallMs: nu
   socket.end(() => closing.written());
 }
 
-/** For an answer that ends short of its framing: no more is waited for than that what is queued has left. */
+/** For an answer that ends short of its framing: the socket closes as soon as what is queued has left. */
 export function closeCutShort(socket: Socket, deadlines: Deadlines): void {
-  new LingeringClose(socket, deadlines, 0);
+  new LingeringClose(socket, deadlines, lingerMs);
   socket.destroySoon();
 }
 
@@ -31,20 +31,21 @@ class LingeringClose implements DeadlineHolder {
     this.#deadlines = deadlines;
     this.#stallMs = stallMs;
     this.#queued = socket.writableLength;
-    this.deadlineAt = deadlines.in(stallMs === 0 ? lingerMs : stallMs);
+    this.deadlineAt = deadlines.in(stallMs);
     deadlines.add(this);
     socket.on('close', () => deadlines.remove(this));
-    socket.on('data', ignore);
+    // Without a listener for it data is dropped.
     socket.resume();
   }
 
   written(): void {
+    this.#queued = 0;
     this.deadlineAt = this.#deadlines.in(lingerMs);
   }
 
   deadlineReached(): void {
     const { writableLength } = this.#socket;
-    if (this.#stallMs === 0 || this.#socket.writableFinished || writableLength === this.#queued) {
+    if (writableLength === this.#queued) {
       this.#socket.destroy();
       return;
     }
@@ -52,5 +53,3 @@ class LingeringClose implements DeadlineHolder {
     this.deadlineAt = this.#deadlines.in(this.#stallMs);
   }
 }
-
-const ignore = (): void => {};

@@ -54,6 +54,7 @@ describe('one connection, many requests', () => {
       await until('a request', () => server.requests.length === answered);
       server.requests[answered - 1]!.answer('x');
       await client.readAnswer();
+      if (answered === 1) expect(socket.isPaused()).toBe(true);
     }
     await until('reading on', () => !socket.isPaused());
   });
@@ -140,6 +141,31 @@ describe('the end of a connection', () => {
     await client.waitForEnd();
   });
 
+  it('follows an answer that had begun before the drain', async () => {
+    const server = await playServer();
+    const client = await server.connect();
+    client.write(get());
+    await until('the request', () => server.requests.length === 1);
+    server.requests[0]!.stream.sendHead(head(200, 2), false, false);
+    server.connections[0]!.drain();
+    server.requests[0]!.stream.sendData(Buffer.from('ok'));
+    server.requests[0]!.stream.sendEnd(null);
+    expect((await client.readAnswer()).body.toString()).toBe('ok');
+    await client.waitForEnd();
+  });
+
+  it('follows the end of an idle client, or of one that ends inside a head', async () => {
+    for (const bytes of ['', get(), 'GET / HT']) {
+      const server = await playServer((request) => request.answer('ok'));
+      const client = await server.connect();
+      if (bytes === get()) await client.ask(bytes);
+      else client.write(bytes);
+      client.fin();
+      await until('the close', () => server.closed === 1);
+      expect(server.deadlines.holders.size).toBe(0);
+    }
+  });
+
   it('comes at once by a drain of an idle connection', async () => {
     const server = await playServer((request) => request.answer('ok'));
     const client = await server.connect();
@@ -202,15 +228,28 @@ describe('the end of a connection', () => {
   });
 
   it('comes for a client that takes nothing of its answer any more', async () => {
-    const server = await playServer((request) => request.answer('x'.repeat(20_000_000)));
+    const first = Buffer.alloc(6_000_000);
+    const second = Buffer.alloc(30_000_000);
+    const server = await playServer((request) => {
+      request.stream.sendHead(head(200, first.length + second.length), false, false);
+      request.stream.sendData(first);
+      request.stream.sendData(second);
+      request.stream.sendEnd(null);
+    });
     const client = await server.connect(true);
     client.write(get());
     await until('the answer', () => server.requests[0]?.finished);
-    await sleep(100);
+    const { socket } = server.connections[0]!;
     server.clock.advance(60_100);
-    await sleep(50);
+    client.socket.resume();
+    await until('a part to be read', () => socket.writableLength <= second.length, { everyMs: 1 });
+    client.socket.pause();
+    server.clock.advance(60_100);
+    await sleep(20);
+    expect(server.closed).toBe(0);
     server.clock.advance(60_100);
     await until('the close', () => server.closed === 1);
+    expect(server.deadlines.holders.size).toBe(0);
   });
 });
 
@@ -485,15 +524,48 @@ describe('the body of a request', () => {
     }
   });
 
+  it('ends the connection when more of it follows an answer than may be dropped', async () => {
+    const server = await playServer((request) => request.answer('early'));
+    const client = await server.connect();
+    client.write(post('Transfer-Encoding: chunked'));
+    expect((await client.readAnswer()).head).not.toContain('Connection: close');
+    const chunk = `8000\r\n${'x'.repeat(0x8000)}\r\n`;
+    client.write(chunk.repeat(7));
+    await sleep(50);
+    expect(client.ended).toBe(false);
+    client.write(chunk.repeat(3));
+    await client.waitForEnd();
+    expect(server.connections[0]!.socket.listenerCount('data')).toBe(0);
+    expect(server.connections[0]!.socket.listenerCount('drain')).toBe(0);
+  });
+
+  it('is dropped before the answer already, when nobody wants it', async () => {
+    const server = await playServer((request) => request.stream.discardBody());
+    const client = await server.connect();
+    client.write(post('Content-Length: 200000'));
+    client.write(Buffer.alloc(200_000));
+    await until('the body', () => (server.connections[0]?.socket.bytesRead ?? 0) > 200_000);
+    server.requests[0]!.answer('no', 403);
+    expect((await client.readAnswer()).status).toBe(403);
+    expect(server.requests[0]!.bodySize).toBe(0);
+    client.write(get());
+    await until('the next', () => server.requests.length === 2);
+  });
+
   it('is dropped for as long as the linger time, not for ever', async () => {
-    const server = await playServer((request) => request.answer('no', 413));
+    const server = await playServer();
     const client = await server.connect();
     client.write(post('Content-Length: 52428800'));
+    client.write(Buffer.alloc(8_000_000));
+    await until('a pause', () => server.connections[0]?.socket.isPaused());
+    server.requests[0]!.answer('no', 413);
     await client.readAnswer();
     await client.waitForEnd();
+    await until('the body', () => server.connections[0]!.socket.bytesRead > 8_000_000);
     expect(server.closed).toBe(0);
     server.clock.advance(2200);
     await until('the close', () => server.closed === 1);
+    expect(server.deadlines.holders.size).toBe(0);
   });
 });
 
@@ -550,9 +622,11 @@ describe('a client that leaves', () => {
     server.clock.advance(5000);
     server.requests[1]!.stream.sendData(Buffer.from('two'));
     server.requests[1]!.stream.sendEnd(null);
-    expect((await client.readAnswer()).body.toString()).toBe('one');
-    const last = await client.readAnswer();
-    expect(last.body.toString()).toBe('two');
+    const [one, two] = [await client.readAnswer(), await client.readAnswer()];
+    expect(one.body.toString()).toBe('one');
+    expect(one.head).not.toContain('Connection: close');
+    expect(two.body.toString()).toBe('two');
+    expect(two.head).toContain('Connection: close\r\n');
     await client.waitForEnd();
   });
 

@@ -3,7 +3,7 @@
 import type { AddressInfo } from 'node:net';
 import { createServer, type Server } from 'node:net';
 import { afterEach } from 'vitest';
-import { Deadlines } from '../../../src/base/deadlines.ts';
+import { type DeadlineHolder, Deadlines } from '../../../src/base/deadlines.ts';
 import type { Fault } from '../../../src/base/fault.ts';
 import { ServerConnection, type ServerLimits } from '../../../src/http1/server-connection.ts';
 import { Fields } from '../../../src/message/fields.ts';
@@ -79,9 +79,25 @@ export function head(status: number, bodyLength: number, fields = new Fields(), 
   return { status, reason: status === 200 ? 'OK' : 'Other', fields, bodyLength, declaredLength };
 }
 
+/** Lets a test see who still waits for a deadline. */
+class CountedDeadlines extends Deadlines {
+  readonly holders = new Set<DeadlineHolder>();
+
+  override add(holder: DeadlineHolder): void {
+    this.holders.add(holder);
+    super.add(holder);
+  }
+
+  override remove(holder: DeadlineHolder): void {
+    this.holders.delete(holder);
+    super.remove(holder);
+  }
+}
+
 export interface PlayedServer {
   readonly port: number;
   readonly clock: HandClock;
+  readonly deadlines: CountedDeadlines;
   readonly requests: PlayedRequest[];
   readonly refused: Fault[];
   readonly connections: ServerConnection[];
@@ -105,7 +121,7 @@ export async function playServer(
   tls: TlsFacts | null = null,
 ): Promise<PlayedServer> {
   const clock = new HandClock();
-  const deadlines = new Deadlines(clock);
+  const deadlines = new CountedDeadlines(clock);
   const all = { ...serverLimits, ...limits };
   const server = createServer({ noDelay: true });
   const played: PlayedServer = {
@@ -113,6 +129,7 @@ export async function playServer(
       return (server.address() as AddressInfo).port;
     },
     clock,
+    deadlines,
     requests: [],
     refused: [],
     connections: [],
