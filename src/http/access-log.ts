@@ -1,4 +1,4 @@
-// One line per exchange, written in batches.
+// One line per exchange, tunnel or flow, written in batches.
 // Invariant: a slow reader of the log never slows or stops traffic: beyond its backlog lines are dropped and counted.
 import { fstatSync, write, writeSync } from 'node:fs';
 import type { Clock, Timer } from '../base/clock.ts';
@@ -140,7 +140,7 @@ function pathOf(target: string): string {
 }
 
 /** Milliseconds with at most three decimals. */
-function ms(value: number): number {
+export function ms(value: number): number {
   return Math.round(value * 1000) / 1000;
 }
 
@@ -148,7 +148,7 @@ let secondStart = Number.NaN;
 let secondText = '';
 
 /** ISO 8601 in UTC; the part that changes once a second is kept. */
-function isoTime(at: number): string {
+export function isoTime(at: number): string {
   const whole = Math.floor(at);
   const second = whole - (whole % 1000);
   if (second !== secondStart) {

@@ -27,6 +27,10 @@ export const reasons = {
   'client-gone': 'the client went away first',
   drained: 'ended by a drain of its generation',
   upgraded: 'WebSocket established',
+  ended: 'tunnel: both sides ended their direction',
+  idle: 'tunnel or flow: nothing moved for as long as the idle timeout allows',
+  'not-admitted': 'tunnel or flow: the client may not be here any more, by a change of the configuration',
+  evicted: 'flow: idle for the longest time when there was no room for another',
   internal: '500: a bug; the log has the stack',
 } as const;
 
