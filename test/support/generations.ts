@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { ClientLog } from './client-log.ts';
 import { H2Connection } from './h2-frames.ts';
-import { RawClient } from './raw-client.ts';
+import { type Answer, RawClient } from './raw-client.ts';
 import type { Target } from './transports.ts';
 import { sleep } from './wait.ts';
 import { acceptFor, decodeWsFrames, encodeWsFrame, H1Tunnel, handshake, Opcode } from './websocket-frames.ts';
@@ -154,10 +154,9 @@ export class Load {
       Array.from({ length: h2Streams }, async (_each, stream) => {
         for (let n = 0; this.#running; n++) {
           const entry = log.begin('h2');
+          const path = (n + stream + lane) % 25 === 0 ? '/slow' : '/fast';
           try {
-            const path = (n + stream + lane) % 25 === 0 ? '/slow' : '/fast';
-            const current = await connect();
-            const answer = await current.open(H2Connection.request('GET', host, path)).answer();
+            const answer = await this.#h2Ask(connect, path);
             if (answer.status === 200 && answer.complete) log.answered(entry, Number(answer.body.toString()));
             else log.failed(entry, `status ${answer.status}, reset ${answer.resetCode}`);
           } catch (error) {
@@ -169,6 +168,20 @@ export class Load {
       }),
     );
     (connection as H2Connection | null)?.destroy();
+  }
+
+  /** As HTTP/2 clients do: a stream above the last one of a GOAWAY was not processed and is sent anew (RFC 9113 §6.8). */
+  async #h2Ask(connect: () => Promise<H2Connection>, path: string): Promise<Answer> {
+    for (let tries = 0; ; tries++) {
+      const connection = await connect();
+      const stream = connection.open(H2Connection.request('GET', this.#options.host, path));
+      try {
+        return await stream.answer();
+      } catch (error) {
+        const { goaway } = connection;
+        if (goaway === null || stream.id <= goaway.lastStreamId || tries === 3) throw error;
+      }
+    }
   }
 
   async #ws(): Promise<void> {

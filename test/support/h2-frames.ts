@@ -106,7 +106,13 @@ export class H2Stream {
 
   /** No more will come: END_STREAM, RST_STREAM, or the connection is gone. */
   get over(): boolean {
-    return this.ended || this.resetCode !== null || this.connection.closed;
+    return this.ended || this.resetCode !== null || this.connection.closed || this.unprocessed;
+  }
+
+  /** The peer said goodbye before this stream (RFC 9113 §6.8). */
+  get unprocessed(): boolean {
+    const { goaway } = this.connection;
+    return goaway !== null && this.id > goaway.lastStreamId;
   }
 
   /** Sends content as the windows allow. */
