@@ -166,6 +166,11 @@ export class ClientConnection implements BackendHost {
       this.#fail('upstream-bad-response', progress);
       return;
     }
+    if (reader.start > 0) {
+      // Only a server may pass over an empty line (RFC 9112 §2.2); here it is the rest of something else.
+      this.#fail('upstream-bad-response', 'empty line before the answer');
+      return;
+    }
     const stream = this.#stream!;
     const head = parseResponseHead(reader.text, reader.start, reader.end, stream.method, limits);
     reader.release();

@@ -44,7 +44,7 @@ export function parseFieldLines(
     if (id === FieldId.TransferEncoding && text.lastIndexOf('\t', at) >= valueEnd) valueEnd = at;
     at += 2;
     if (fields.names.length === maxCount) return 'too many field lines';
-    fields.push(name, text.slice(valueStart, valueEnd), id);
+    fields.pushParsed(name, text.slice(valueStart, valueEnd), id);
   }
   return null;
 }

@@ -1,6 +1,6 @@
 // Heads and chunk framing as latin-1 text for the wire (RFC 9112 §2.1, §7.1). Pure.
 // Invariant: framing and connection fields come from the head's own members, never from the field lines that a peer sent;
-// no name, value or reason can end its line, so what is written holds exactly the lines it was made of.
+// nothing put into a line can end it (`Fields` sees to its own), so what is written holds exactly the lines it was made of.
 import { STATUS_CODES } from '../base/node-http.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
@@ -85,33 +85,15 @@ export function lastChunk(trailers: Fields | null): string {
 
 function appendFields(start: string, fields: Fields): string {
   const { names, values, ids } = fields;
-  let lines = '';
+  let text = start;
   for (let i = 0; i < ids.length; i++) {
-    if (written[ids[i]! + 1] === 0) continue;
-    // A line that cannot be written as one line is left out: better a missing field than a second head.
-    if (endsLine(names[i]!) || endsLine(values[i]!)) continue;
-    lines += names[i]! + ': ' + values[i]! + '\r\n';
+    if (written[ids[i]! + 1] === 1) text += names[i]! + ': ' + values[i]! + '\r\n';
   }
-  // Beyond latin-1 the wire encoding would cut characters down to their low byte, and U+010A to a line feed. For one-byte
-  // text, which is nearly all text, this test is over before it looks at a character.
-  return beyondLatin1.test(lines) ? appendFields(start, withoutWide(fields)) : start + lines;
-}
-
-const beyondLatin1 = /[^\x00-\xff]/;
-
-function endsLine(text: string): boolean {
-  return text.indexOf('\n') >= 0 || text.indexOf('\r') >= 0 || text.indexOf('\0') >= 0;
-}
-
-function withoutWide(fields: Fields): Fields {
-  for (let i = 0; i < fields.length; i++) {
-    if (beyondLatin1.test(fields.names[i]!) || beyondLatin1.test(fields.values[i]!)) fields.removeAt(i);
-  }
-  return fields;
+  return text;
 }
 
 function lineSafe(text: string): string {
-  return endsLine(text) || beyondLatin1.test(text) ? '' : text;
+  return /[\0\r\n]|[^\x00-\xff]/.test(text) ? '' : text;
 }
 
 /** A method or target as it may stand between two spaces; what a rewrite may have brought in is percent-encoded. */

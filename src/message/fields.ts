@@ -1,5 +1,6 @@
 // The header (or trailer) fields of one message, in wire order, original case, one entry a field line.
-// Invariant: `names`, `values` and `ids` have the same length; a removed line keeps its place with id `Removed`.
+// Invariant: `names`, `values` and `ids` have the same length; a removed line keeps its place with id `Removed`; a live line
+// can be written as one line. Whoever replaces a value in place replaces it by text that `push` would have taken.
 import { FieldId, fieldIdOf } from './field-id.ts';
 
 /** Values are latin-1 strings: one character a byte, so bytes ≥ 0x80 pass unchanged. */
@@ -13,8 +14,13 @@ export class Fields {
     return this.names.length;
   }
 
-  /** Appends a line whose id the caller already knows. */
+  /** Appends a line whose id the caller already knows. One that could not be written as one line is born removed. */
   push(name: string, value: string, id: number): void {
+    this.pushParsed(name, value, isOneLine(value) && (id !== FieldId.Other || isOneLine(name)) ? id : FieldId.Removed);
+  }
+
+  /** Appends a line that came through a strict parser. */
+  pushParsed(name: string, value: string, id: number): void {
     this.names.push(name);
     this.values.push(value);
     this.ids.push(id);
@@ -96,6 +102,19 @@ export class Fields {
     for (const [name, value] of pairs) fields.add(name, value);
     return fields;
   }
+}
+
+/**
+ * No CR, LF or NUL, and nothing beyond latin-1, of which the wire would get the low byte: a line feed of U+010A. Better a
+ * missing field than a second head.
+ */
+function isOneLine(text: string): boolean {
+  if (text.length > 64) return !/[\0\r\n]|[^\x00-\xff]/.test(text);
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c === 0x0d || c === 0x0a || c === 0 || c > 0xff) return false;
+  }
+  return true;
 }
 
 /** True when a comma-separated token list (RFC 9110 §5.6.1) contains `lower`, compared without case. */

@@ -51,6 +51,15 @@ describe('fields', () => {
     ]);
   });
 
+  test('a line that could not be written as one line is never live', () => {
+    const long = 'x'.repeat(100);
+    for (const text of ['a\rb', 'a\nb', 'a\0b', 'a\u010ab', `${long}\r\n`, `${long}\u4e2d`]) {
+      const fields = Fields.of(['X-A', text], [text, 'b'], ['Content-Type', text], ['X-B', `\xe9${long}`]);
+      expect([...fields.entries()]).toEqual([['X-B', `\xe9${long}`]]);
+      expect(fields.length).toBe(4);
+    }
+  });
+
   test('getNamed finds names without an id in any case', () => {
     expect(Fields.of(['X-Custom', 'v']).getNamed('x-cUSTOM')).toBe('v');
     expect(Fields.of(['X-Custom', 'v']).getNamed('x-other')).toBeNull();
