@@ -41,14 +41,22 @@ export class AccessLog {
     this.#format = format;
   }
 
+  /** How the next line has to look; null: there is nobody, or no room, for one. */
+  get wanted(): 'json' | 'pretty' | null {
+    if (!this.#enabled || this.#closed) return null;
+    if (this.#backlogSize <= this.#maxBacklog) return this.#format;
+    this.dropped++;
+    return null;
+  }
+
   record(record: ExchangeRecord, connection: ConnectionPlan, endedAt: number): void {
-    if (!this.#enabled || this.#closed) return;
-    if (this.#backlogSize > this.#maxBacklog) {
-      this.dropped++;
-      return;
-    }
-    const line =
-      this.#format === 'json' ? jsonLine(record, connection, endedAt) : prettyLine(record, connection, endedAt);
+    const format = this.wanted;
+    if (format === null) return;
+    this.write(format === 'json' ? jsonLine(record, connection, endedAt) : prettyLine(record, connection, endedAt));
+  }
+
+  /** A whole line, as `wanted` asked for it. */
+  write(line: string): void {
     if (this.#isPipe && this.#text.length + line.length > pipeBuf) this.flush();
     this.#text += line;
     if (this.#text.length >= batchSize) this.flush();
