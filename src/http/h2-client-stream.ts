@@ -134,6 +134,8 @@ export class H2ClientStream implements ClientStream {
   }
 
   abort(): void {
+    // A head that was kept back goes out before the reset: the client learns as much as we know.
+    this.#respond(false);
     this.#over = true;
     this.#stream.destroy(cut);
   }
