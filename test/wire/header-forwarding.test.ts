@@ -105,6 +105,17 @@ overTransports('forwarded headers of a client', (transport) => {
     expect(last.values('x-forwarded-host')).toEqual(['front.test']);
   });
 
+  it('the Forwarded field is sent when asked for: once, and ours', async () => {
+    // switched on in host-and-authority; here it is off, and what clients send of it is gone all the same.
+    await f.requester(transport).request({
+      lines: [
+        ['Forwarded', 'for=10.0.0.1'],
+        ['Forwarded', 'for=10.0.0.2'],
+      ],
+    });
+    expect(f.app1.last.values('forwarded')).toEqual([]);
+  });
+
   it('a request id is made for strangers and kept for trusted peers', async () => {
     await f.requester(transport).request({ lines: [['X-Request-Id', 'mine']] });
     const made = f.app1.last.values('x-request-id');

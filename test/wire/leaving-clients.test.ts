@@ -337,6 +337,22 @@ describe('bodies beyond 32 bits', () => {
     expect(wrong).toBe(0);
   });
 
+  it.each(['h1', 'h1+tls', 'h2', 'h2c'] as const)('a declared length beyond 32 bits passes [%s]', async (transport) => {
+    f.app1.script = (exchange) => {
+      exchange.send('HTTP/1.1 200 OK\r\nContent-Length: 4294967301\r\n\r\nfirst');
+    };
+    const down = await f.requester(transport).open({ endStream: true });
+    await down.seen('first');
+    down.abort();
+    await until('the backend socket to close', () => f.app1.open.length === 0);
+    f.app1.script = (exchange) => exchange.ok('enough', 'Connection: close\r\n');
+    const up = await f.requester(transport).open({ method: 'POST', lines: [['Content-Length', '4294967301']] });
+    await up.send('first');
+    expect((await up.answer()).body.toString()).toBe('enough');
+    expect(f.app1.last.values('content-length')).toEqual(['4294967301']);
+    up.abort();
+  });
+
   it('a range beyond 4 GiB passes both ways', async () => {
     f.app1.script = (exchange) =>
       exchange.reply(

@@ -5,6 +5,15 @@ import { fieldValue } from '../support/raw-client.ts';
 import { Recorder, valuesOf } from '../support/recorder.ts';
 import { isH2, isTls, overTransports } from '../support/transports.ts';
 import { sleep, until } from '../support/wait.ts';
+import {
+  echoScript,
+  encodeWsFrame,
+  extendedConnect,
+  H1Tunnel,
+  H2Tunnel,
+  handshake,
+  Opcode,
+} from '../support/websocket-frames.ts';
 
 const names = ['paths.test', 'rules.test', 'pair.test', 'robin.test', 'sticky.test', 'held.test', 'checked.test'];
 let checked: Recorder;
@@ -240,6 +249,34 @@ overTransports('a service', (transport) => {
     expect(f.app1.exchanges.length).toBe(0);
     await f.p.service('held.test', 'start');
     expect((await ask()).status).toBe(200);
+  });
+
+  it('that is paused holds a WebSocket handshake and its first frames', async () => {
+    // http-party/node-http-proxy#473 with a decision in between: early bytes must survive the wait.
+    f.app1.script = echoScript;
+    await f.p.service('held.test', 'pause');
+    const requester = f.requester(transport);
+    const hello = encodeWsFrame(Opcode.Text, 'hi', { mask: true });
+    if (isH2(transport)) {
+      const connection = await requester.h2('held.test');
+      const stream = connection.open(extendedConnect('held.test'), { endStream: false });
+      await stream.send(hello);
+      await sleep(200);
+      expect(f.app1.exchanges.length).toBe(0);
+      await f.p.service('held.test', 'resume');
+      await stream.head();
+      expect(stream.status).toBe(200);
+      await new H2Tunnel(stream).waitForFrames(1);
+    } else {
+      const client = await f.raw(transport, 'held.test');
+      client.write(Buffer.concat([Buffer.from(handshake('held.test'), 'latin1'), hello]));
+      await sleep(200);
+      expect(f.app1.exchanges.length).toBe(0);
+      await f.p.service('held.test', 'resume');
+      expect((await client.readAnswer()).status).toBe(101);
+      await new H1Tunnel(client).waitForFrames(1);
+    }
+    expect(f.app1.last.connection.raw.equals(hello)).toBe(true);
   });
 
   it('that is paused drops a waiting client that leaves', async () => {
