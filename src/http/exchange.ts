@@ -101,8 +101,18 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
 
   // ---- arrival ---------------------------------------------------------------------------------------------------
 
-  /** Matches and claims in one synchronous step, or answers, or waits. Runs anew after a hold and for a second try. */
+  /** Never throws: it is called from the middle of other requests' events and of publications. */
   arrive(): void {
+    try {
+      this.#arrive();
+    } catch (error) {
+      this.#host.log.error('bug', { err: error });
+      this.fail(new Fault('internal', 'bug', { cause: error }));
+    }
+  }
+
+  /** Matches and claims in one synchronous step, or answers, or waits. Runs anew after a hold and for a second try. */
+  #arrive(): void {
     const { head, connection, record } = this;
     const match = matchHost(head, connection, this.#host.plans);
     const plan = match.plan === null ? null : match.plan.route(head.target);
@@ -265,6 +275,8 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     record.retries++;
     record.reason = 'retried';
     plan.metrics.retries.value++;
+    // What arrives of the body meanwhile would meet no backend.
+    if (!this.requestEnded) this.client.pauseBody();
     this.deadlineAt = 0;
     this.#phase = 'arriving';
     this.#forward = forward;

@@ -2,7 +2,7 @@
 // Invariant: a request is counted and logged exactly once, whether it became an exchange or was refused before.
 import type { Clock } from '../base/clock.ts';
 import type { Deadlines } from '../base/deadlines.ts';
-import { Fault } from '../base/fault.ts';
+import type { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { RequestHead } from '../message/head.ts';
@@ -72,13 +72,7 @@ export class HttpHandler implements ExchangeHost {
   }
 
   handle(stream: ClientStream): void {
-    const exchange = new Exchange(this, stream);
-    try {
-      exchange.arrive();
-    } catch (error) {
-      this.log.error('bug', { err: error });
-      exchange.fail(new Fault('internal', 'bug', { cause: error }));
-    }
+    new Exchange(this, stream).arrive();
   }
 
   /** Answers a request that was found unfit by the codec that read it. */

@@ -4,7 +4,7 @@ import { H2Connection } from '../support/h2-frames.ts';
 import { type Answer, closeRawClients, fieldValue, RawClient } from '../support/raw-client.ts';
 import { Recorder } from '../support/recorder.ts';
 import { host, route, routing, service, settings } from '../support/routing.ts';
-import { until } from '../support/wait.ts';
+import { sleep, until } from '../support/wait.ts';
 import { Edge, type EdgeOptions, routeLimits } from './http-kit.ts';
 
 let edge: Edge;
@@ -232,6 +232,29 @@ test('a second try arrives anew: it follows the routing that holds by then', asy
   expect(fresh.last.values('x-route')).toEqual([]);
   expect(fresh.last.values('x-new')).toEqual(['1']);
   expect(fresh.last.values('x-forwarded-for')).toEqual(['127.0.0.1']);
+});
+
+test('a body that arrives while the second try waits is not lost', async () => {
+  const app = await backend();
+  const part = (state: 'run' | 'paused'): RoutingPart =>
+    routing({
+      hosts: [host('app.test', [route('app.test', 'app')])],
+      services: [service('app', 1, [app.address], { state })],
+    });
+  await start(part('run'));
+  app.script = (exchange) => {
+    edge.publish(part('paused'));
+    exchange.connection.reset();
+  };
+  const client = await RawClient.connect({ port: edge.port });
+  client.write('PUT / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 5\r\n\r\n');
+  await until('the second try to wait', () => edge.traffic.service('app')!.waiting === 1);
+  client.write('hello');
+  await sleep(50);
+  app.reset();
+  edge.publish(part('run'));
+  expect((await client.ask('')).status).toBe(200);
+  expect(app.last.body.toString()).toBe('hello');
 });
 
 test('a backend that dies in the middle leaves an answer that is visibly cut', async () => {

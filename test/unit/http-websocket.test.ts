@@ -165,3 +165,20 @@ test('a drain sends 1012 between two frames, never inside one, and the client ma
   await until('the drain', () => edge.drained.length === 1);
   expect((await edge.log(1))[0]).toMatchObject({ reason: 'drained' });
 });
+
+test('a frame that does not end is cut off a second after the close was due', async () => {
+  vi.spyOn(Math, 'random').mockReturnValue(0);
+  await start(50);
+  app.script = (exchange) => void exchange.send(acceptHandshake(exchange));
+  const client = await RawClient.connect({ port: edge.port });
+  client.write(handshake());
+  await client.waitForText('\r\n\r\n');
+  const { connection } = await app.waitForExchange();
+  connection.send(encodeWsFrame(2, Buffer.alloc(1000, 0x61)).subarray(0, 500));
+  await until('half a frame', () => client.text.includes('aaaa'));
+  edge.publish(part(2, 50));
+  await until('the end at the client', () => client.ended, { timeoutMs: 3000 });
+  await until('the end at the backend', () => !connection.open);
+  const sent = client.received.subarray(client.received.indexOf('\r\n\r\n') + 4);
+  expect(decodeWsFrames(sent).frames).toEqual([]);
+});
