@@ -43,7 +43,7 @@ export class H2ClientStream implements ClientStream {
   #left: number = unknownLength;
   #reading = false;
   #requestEnded: boolean;
-  #discarding = false;
+  #discarding: boolean;
   #awaitingDrain = false;
   /** No event must be delivered any more. */
   #over = false;
@@ -56,7 +56,9 @@ export class H2ClientStream implements ClientStream {
     this.head = head;
     this.connection = facts;
     this.#owner = host;
-    this.#requestEnded = ended || head.method === 'CONNECT';
+    this.#requestEnded = ended;
+    // Until the tunnel is agreed to, there is nothing to read; if it is refused, what came is not wanted.
+    this.#discarding = head.upgrade !== '';
     this.#stream[owner] = this;
     stream.on('close', onClose);
     // Without a body `close` comes as soon as a reset does.

@@ -131,6 +131,13 @@ test('a wrong proof is 502, a refusal passes, another protocol is 501', async ()
   expect([refused.status, refused.body.toString()]).toEqual([403, 'no']);
   const other = connect.map(([name, value]): [string, string] => [name, name === ':protocol' ? 'foo' : value]);
   expect((await connection.open(other, { endStream: false }).answer()).status).toBe(501);
+  // Over with the answer, although the client never ended its side.
+  const log = await edge.log(3);
+  expect(log.map((line) => [line.status, line.aborted])).toEqual([
+    [502, undefined],
+    [403, undefined],
+    [501, undefined],
+  ]);
   connection.destroy();
 });
 
