@@ -1,6 +1,6 @@
 // Whether and where a host can be reached over TLS: the precondition of every redirect to https.
 // Invariant: null unless a bound TLS entrypoint serves the host and a certificate is usable or obtainable at once.
-import { patternCovers } from '../model/host.ts';
+import { certificateIndex, hasCertificateFor } from '../model/certificate-index.ts';
 import type { RoutingTable } from '../model/routing-table.ts';
 import type { CertificatesPart, Host } from '../model/snapshot.ts';
 
@@ -16,7 +16,7 @@ export function httpsEndpoint(
   table: RoutingTable,
   certificates: CertificatesPart,
 ): HttpsEndpoint | null {
-  if (!certificateFor(host, name, certificates)) return null;
+  if (!hasCertificateFor(certificateIndex(certificates), name, host.pattern)) return null;
   for (const entrypointName of host.entrypoints) {
     const entrypoint = table.entrypoints.get(entrypointName)?.entrypoint;
     if (entrypoint === undefined) continue;
@@ -24,10 +24,4 @@ export function httpsEndpoint(
     if (protocol === 'https' || protocol === 'tls_mux' || protocol === 'smart_tcp') return { port, publicPort };
   }
   return null;
-}
-
-function certificateFor(host: Host, name: string, { certificates, internalCa }: CertificatesPart): boolean {
-  for (const { names } of certificates) for (const each of names) if (patternCovers(each, name)) return true;
-  // The internal CA signs for configured names; a catch-all names nothing, and anyone may ask for anything there.
-  return internalCa && host.pattern !== '*';
 }

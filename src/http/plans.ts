@@ -20,14 +20,26 @@ export interface PlanDeps {
 }
 
 export class Plans {
-  readonly compiled: Compiled;
   readonly deps: PlanDeps;
+  #compiled: Compiled | null;
   readonly #hosts = new Map<HostEntry, HostPlan>();
   readonly #trusted = new Map<string, TrustedAddresses>();
 
   constructor(compiled: Compiled, deps: PlanDeps) {
-    this.compiled = compiled;
+    this.#compiled = compiled;
     this.deps = deps;
+  }
+
+  get compiled(): Compiled {
+    if (this.#compiled === null) throw new Error('these plans have been replaced');
+    return this.#compiled;
+  }
+
+  /** Replaced. Connections and exchanges that still know these plans must not keep the whole snapshot in memory. */
+  retire(): void {
+    this.#compiled = null;
+    this.#hosts.clear();
+    this.#trusted.clear();
   }
 
   /** The plan of a canonical host on an entrypoint; null: unknown there. */
@@ -157,7 +169,10 @@ export class PlanKeeper implements Participant<Plans | null> {
     if (next === null) return;
     const last = this.#current;
     this.#current = next;
-    if (last !== null && last.compiled.table !== next.compiled.table) this.#dropGone(last, next);
+    if (last !== null) {
+      if (last.compiled.table !== next.compiled.table) this.#dropGone(last, next);
+      last.retire();
+    }
     this.#onCommit(next);
   }
 

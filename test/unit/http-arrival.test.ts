@@ -278,6 +278,16 @@ test('metrics grow by routes and classes, not by what clients make up, and go wi
   expect(size()).toBeLessThan(before);
 });
 
+test('plans that were replaced keep no snapshot in memory, whoever still knows them', async () => {
+  await start(routing({ hosts: [respond('A')] }));
+  const client = await RawClient.connect({ port: edge.port });
+  expect((await client.ask('GET / HTTP/1.1\r\nHost: a.test\r\n\r\n')).body.toString()).toBe('A');
+  const before = edge.handler.plans;
+  edge.publish(routing({ hosts: [respond('B')] }));
+  expect(() => before.compiled).toThrow('replaced');
+  expect((await client.ask('GET / HTTP/1.1\r\nHost: a.test\r\n\r\n')).body.toString()).toBe('B');
+});
+
 test('the log line names what decided and nothing secret', async () => {
   const app = await backend();
   await start(
