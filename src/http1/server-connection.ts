@@ -299,6 +299,8 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
     if (this.#decoder.ended) return false;
     // Without a 100 nobody knows whether the body will follow (RFC 9110 §10.1.1).
     if (head.expectContinue && !this.#continued) return true;
+    // Whoever stopped in the middle of a body may not finish it with what looks like something else (RFC 9110 §15.5.9).
+    if (status === 408) return true;
     // An error before the end of an upload: say so now if the rest is too much to be dropped.
     const { remaining } = this.#decoder;
     return status >= 400 && (remaining < 0 || remaining > skipSize);
