@@ -62,7 +62,8 @@ function refuse(fault: Fault, reason: Reason | null = null): Arrival {
 function requestProblem(head: RequestHead): Fault | null {
   // Only RFC 8441 makes a CONNECT of a WebSocket; a plain one would turn us into a forward proxy.
   if (head.method === 'CONNECT' && head.upgrade === '') return new Fault('method-refused', 'CONNECT');
-  if (head.version >= 11 && !head.expectContinue && head.fields.has(FieldId.Expect)) {
+  const expectations = head.version >= 11 ? head.fields.count(FieldId.Expect) : 0;
+  if (expectations > (head.expectContinue ? 1 : 0)) {
     return new Fault('expectation-failed', 'unknown expectation');
   }
   return null;
