@@ -4,8 +4,8 @@
 // snapshot names it.
 import type { SendHandle } from 'node:child_process';
 import { BoundSocket, Socket } from 'node:net';
-import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
+import { bindFault, isUnknownFamily } from '../entrypoint/bind-fault.ts';
 import { formatBind } from '../model/changes.ts';
 import type { Entrypoint } from '../model/snapshot.ts';
 import { listenerKey } from './listener-key.ts';
@@ -107,7 +107,7 @@ function bind(entrypoint: Entrypoint): Socket {
   try {
     return hold(new BoundSocket({ host: '::', port }));
   } catch (error) {
-    if (codeOf(error) !== 'EAFNOSUPPORT' && codeOf(error) !== 'EADDRNOTAVAIL') throw bindFault(entrypoint, error);
+    if (!isUnknownFamily(error)) throw bindFault(entrypoint, error);
     return hold(boundSocket(entrypoint, '0.0.0.0'));
   }
 }
@@ -132,35 +132,6 @@ function hold(bound: BoundSocket): Socket {
 function handleOf(socket: Socket): SendHandle {
   return (socket as unknown as { readonly _handle: SendHandle })._handle;
 }
-
-function bindFault(entrypoint: Entrypoint, error: unknown): Fault {
-  const bind = formatBind(entrypoint.host, entrypoint.port);
-  const where = `entrypoint ${entrypoint.name} (${entrypoint.origin}) cannot listen on ${bind}`;
-  const { port } = entrypoint;
-  switch (codeOf(error)) {
-    case 'EADDRINUSE':
-      return new Fault(
-        'bind-failed',
-        `${where}: another socket holds the port; "ss -ltnp sport = :${port}" shows which process`,
-        { cause: error },
-      );
-    case 'EACCES':
-    case 'EPERM':
-      return new Fault(
-        'bind-failed',
-        `${where}: not allowed; ports below 1024 need root, CAP_NET_BIND_SERVICE or socket activation`,
-        { cause: error },
-      );
-    case 'EADDRNOTAVAIL':
-      return new Fault('bind-failed', `${where}: this machine has no such address`, { cause: error });
-    default:
-      return new Fault('bind-failed', `${where}: ${error instanceof Error ? error.message : String(error)}`, {
-        cause: error,
-      });
-  }
-}
-
-const codeOf = (error: unknown): string => String((error as { code?: unknown }).code ?? '');
 
 /**
  * The sockets that the service manager passed (sd_listen_fds(3)): descriptors from 3 on, when LISTEN_PID is this process.

@@ -2,7 +2,14 @@
 // Invariant: what this holds in memory is what the state store holds: both change at the decision point, together.
 import { randomBytes } from 'node:crypto';
 import { Fault } from '../base/fault.ts';
-import type { CertificatesPart, HealthPart, KeysPart, RoutingPart, SnapshotParts } from '../model/snapshot.ts';
+import type {
+  CertificatesPart,
+  Entrypoint,
+  HealthPart,
+  KeysPart,
+  RoutingPart,
+  SnapshotParts,
+} from '../model/snapshot.ts';
 import type { HeldListener, Listeners } from './listeners.ts';
 import type { Proposal } from './publication-run.ts';
 import { type Intent, resolveServices, type StoredService } from './service-state.ts';
@@ -19,6 +26,8 @@ export interface Wanted {
 /** What a new routing means beyond the snapshot. */
 export interface RoutingEffects {
   healthOf(routing: RoutingPart): HealthPart;
+  /** UDP sockets that workers have to bind, or to keep, from now on. */
+  own(...entrypoints: readonly (readonly Entrypoint[])[]): void;
   /** These listeners were lent and will not be used. */
   withdraw(keys: readonly string[]): void;
   /** Every worker serves it. `proven`: addresses that just passed a probe, by service. */
@@ -43,6 +52,7 @@ export class Proposals {
   #stored: ReadonlyMap<string, StoredService>;
   #keys: KeysPart;
   #declared: RoutingPart | null = null;
+  #served: readonly Entrypoint[] = [];
 
   constructor(store: StateStore, listeners: Listeners, effects: RoutingEffects) {
     this.#store = store;
@@ -96,20 +106,25 @@ export class Proposals {
     const keys = opened.map(({ key }) => key);
     const proposal = this.#parts({ ...more, routing, health: this.#effects.healthOf(routing) }, changed);
     const drainMs = wish?.drainMs ?? null;
+    const served = this.#served;
+    this.#effects.own(served, routing.entrypoints);
     return {
       ...proposal,
       drainMs: wish === null || drainMs === null ? {} : { [wish.service]: drainMs },
       persist: (revision) => {
         proposal.persist(revision);
         this.#declared = declared;
+        this.#served = routing.entrypoints;
       },
       lend: (worker) => lendAll(worker, opened),
       abandoned: () => {
         this.#listeners.close(keys);
         this.#effects.withdraw(keys);
+        this.#effects.own(served);
       },
       acknowledged: () => {
         this.#listeners.close(this.#listeners.unusedBy(routing.entrypoints));
+        this.#effects.own(routing.entrypoints);
         this.#effects.adopted(routing, new Map(wish === null ? [] : [[wish.service, wish.proven]]));
       },
     };

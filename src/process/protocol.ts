@@ -80,6 +80,8 @@ export type ToWorker =
   | { readonly kind: 'listener'; readonly key: string }
   /** Listeners that were offered for a publication that did not happen, or that nothing uses any more. */
   | { readonly kind: 'withdraw'; readonly keys: readonly string[] }
+  /** The UDP sockets that are this worker's to bind from now on, and no others. Said before a publication adds one. */
+  | { readonly kind: 'own'; readonly keys: readonly string[] }
   | { [Q in Question]: { readonly kind: Q; readonly id: number; readonly ask: Questions[Q]['ask'] } }[Question]
   /** Forget what was prepared and let arrivals go on. */
   | { readonly kind: 'abort' }

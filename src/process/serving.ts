@@ -17,6 +17,7 @@ import { Publisher } from './publication.ts';
 import type { Published, StepObserver } from './publication-run.ts';
 import type { StoredService } from './service-state.ts';
 import type { StateStore } from './state-store.ts';
+import { UdpOwners } from './udp-owners.ts';
 import { Upkeep } from './upkeep.ts';
 import type { WorkerHandle } from './worker-handle.ts';
 import { WorkerPool } from './worker-pool.ts';
@@ -47,6 +48,7 @@ export class Serving {
   readonly #publisher: Publisher;
   readonly #pool: WorkerPool;
   readonly #drains: Drains;
+  readonly #udpOwners: UdpOwners;
   readonly #health: Upkeep;
   readonly #certificates: Upkeep;
   readonly #ticketKey: Upkeep;
@@ -58,11 +60,18 @@ export class Serving {
     this.#options = options;
     this.#logLevel = options.logLevel;
     this.#drains = new Drains(clock);
+    // The newest first: with the others, their turn to be replaced may come.
+    this.#udpOwners = new UdpOwners(() =>
+      this.#members()
+        .filter(({ state }) => state !== 'leaving')
+        .toReversed(),
+    );
     this.health = new Health(clock, log, () =>
       this.#health.request(({ parts }) => this.#proposals.health(parts.routing)),
     );
     this.#proposals = new Proposals(store, options.listeners, {
       healthOf: (routing) => this.health.part(routing),
+      own: (...entrypoints) => this.#udpOwners.follow(...entrypoints),
       withdraw: (keys) => this.#pool.tellAll({ kind: 'withdraw', keys }),
       adopted: (routing, proven) => {
         this.health.follow(routing, proven);
@@ -94,8 +103,10 @@ export class Serving {
       logLevel: () => this.#logLevel,
       join: (worker) => this.#join(worker),
       onNotice: (worker, notice) => this.#notice(worker, notice),
+      onReplaced: (worker) => this.#udpOwners.leaving(worker),
       onLeft: (worker) => {
         this.#drains.left(worker.id);
+        this.#udpOwners.settle();
         this.metrics.keep(worker.lastMetrics);
       },
     });
@@ -223,6 +234,7 @@ export class Serving {
   }
 
   #quieten(): void {
+    this.#udpOwners.close();
     this.#publisher.close();
     this.health.close();
     for (const upkeep of [this.#health, this.#certificates, this.#ticketKey]) upkeep.close();
@@ -234,10 +246,13 @@ export class Serving {
     return this.#pool.processes.filter((worker) => first || worker.digests !== null);
   }
 
-  #join(worker: WorkerHandle): Promise<PublicationFault | null> {
-    return this.#publisher.join(worker, () => {
+  async #join(worker: WorkerHandle): Promise<PublicationFault | null> {
+    const fault = await this.#publisher.join(worker, () => {
       lendAll(worker, this.#options.listeners.held());
     });
+    // A port that cannot be bound right now must not keep a worker from serving the others.
+    if (fault === null) this.#udpOwners.settle();
+    return fault;
   }
 
   #notice(worker: WorkerHandle, notice: Notice): void {

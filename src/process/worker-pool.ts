@@ -20,6 +20,8 @@ export interface WorkerPoolDeps {
   /** Gives a booted worker what it serves; a fault when it did not take it. */
   join(worker: WorkerHandle): Promise<PublicationFault | null>;
   onNotice(worker: WorkerHandle, notice: Notice): void;
+  /** It is about to be asked to finish, because another one serves in its place. */
+  onReplaced(worker: WorkerHandle): void;
   onLeft(worker: WorkerHandle): void;
 }
 
@@ -105,7 +107,11 @@ export class WorkerPool {
         throw new Fault('publish-refused', `the new worker does not serve (${fault.detail}); the others go on`);
       }
       this.#guard(slot, next);
-      if (old !== null) this.#leave(old, limits);
+      if (old !== null) {
+        old.state = 'leaving';
+        this.#deps.onReplaced(old);
+        this.#leave(old, limits);
+      }
       replaced++;
     }
     return replaced;

@@ -6,6 +6,7 @@ import { Fault } from '../base/fault.ts';
 import { createLog, type Log } from '../base/log.ts';
 import { Metrics } from '../base/metrics.ts';
 import { Entrypoints, type LentSocket } from '../entrypoint/entrypoints.ts';
+import { UdpEntrypoints } from '../entrypoint/udp-entrypoints.ts';
 import { AccessLog } from '../http/access-log.ts';
 import { serveHttp2 } from '../http/h2-server.ts';
 import { HttpHandler } from '../http/handler.ts';
@@ -44,6 +45,7 @@ class Worker {
   readonly #accessLog = new AccessLog(systemClock, 1);
   readonly #traffic: Traffic<Backends>;
   readonly #entrypoints: Entrypoints;
+  readonly #udp: UdpEntrypoints;
   readonly #leaves = new Map<string, (certificate: Certificate | null) => void>();
   #prepared: Prepared | null = null;
   #moving: readonly string[] = [];
@@ -95,10 +97,20 @@ class Worker {
       serveHttp2: (socket, facts) => serveHttp2(socket, facts, handler),
       terminator,
     });
+    this.#udp = new UdpEntrypoints({
+      traffic: this.#traffic,
+      clock,
+      deadlines,
+      log,
+      metrics,
+      accessLog: this.#accessLog,
+      keyOf: listenerKey,
+    });
     // Certificates and plans are in place before a listener accepts.
     this.#traffic.register(backendTlsCheck);
     this.#traffic.register(terminator);
     this.#traffic.register(this.#entrypoints);
+    this.#traffic.register(this.#udp);
     tell({ kind: 'booted' });
   }
 
@@ -109,6 +121,9 @@ class Worker {
         break;
       case 'withdraw':
         this.#entrypoints.withdraw(message.keys);
+        break;
+      case 'own':
+        this.#udp.own(message.keys);
         break;
       case 'prepare':
         this.#answer<'prepare'>(message.id, () => this.#prepare(message.ask));
@@ -210,7 +225,7 @@ class Worker {
           ejected: state === 'ejected',
         })),
       })),
-      entrypoints: this.#entrypoints.stats(),
+      entrypoints: [...this.#entrypoints.stats(), ...this.#udp.stats()],
     };
   }
 
@@ -235,8 +250,9 @@ class Worker {
         systemClock.after(lastWordsMs, resolve);
       });
     });
-    await Promise.race([this.#entrypoints.drain(), late]);
+    await Promise.race([Promise.all([this.#entrypoints.drain(), this.#udp.drain()]), late]);
     this.#entrypoints.destroy();
+    this.#udp.destroy();
     this.#accessLog.close();
     tell({ kind: 'leaving', metrics: this.#metrics.collect() }, () => process.exit(0));
   }

@@ -1,0 +1,256 @@
+// The UDP entrypoints of one worker, as the committed snapshot wants them and as far as this worker owns them.
+// Invariant: a socket is bound only while this worker owns its address; an entrypoint that keeps its address keeps its
+// socket and its flows, whatever else changes. What a publication adds is bound in `prepare`, or the publication fails.
+import type { Socket } from 'node:dgram';
+import type { Clock, Timer } from '../base/clock.ts';
+import type { Deadlines } from '../base/deadlines.ts';
+import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
+import type { AccessLog } from '../http/access-log.ts';
+import type { EntrypointRoutes, RoutingTable } from '../model/routing-table.ts';
+import type { Entrypoint } from '../model/snapshot.ts';
+import type { Compiled, Participant, Traffic } from '../traffic/traffic.ts';
+import type { FlowBackends } from '../udp/flow.ts';
+import { FlowMetrics } from '../udp/flow-cells.ts';
+import { FlowLog } from '../udp/flow-log.ts';
+import type { RelayDeps, RelaySettings } from '../udp/flow-relay.ts';
+import { EntrypointMetrics, type EntrypointStats } from './entrypoint-metrics.ts';
+import { plainAddress, SourcePolicy } from './source-policy.ts';
+import { bindUdp, UdpListener } from './udp-listener.ts';
+
+export interface UdpEntrypointsDeps {
+  readonly traffic: Traffic<FlowBackends>;
+  readonly clock: Clock;
+  readonly deadlines: Deadlines;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly accessLog: Pick<AccessLog, 'wanted' | 'write'>;
+  /** Identity of an entrypoint's socket: its transport and address. */
+  keyOf(entrypoint: Entrypoint): string;
+}
+
+interface Wanted {
+  readonly entrypoint: Entrypoint;
+  readonly settings: RelaySettings;
+}
+
+interface PreparedUdp {
+  readonly wanted: ReadonlyMap<string, Wanted>;
+  /** Sockets that only the commit will use. */
+  readonly bound: Map<string, Socket>;
+  /** How long flows of an entrypoint that is removed may go on. */
+  readonly drainMs: number;
+}
+
+/** The first tries are for an owner that is just leaving, the later ones for whatever else took the port meanwhile. */
+const firstRetryMs = 2;
+const longestRetryMs = 1000;
+
+export class UdpEntrypoints implements Participant<PreparedUdp> {
+  readonly #deps: UdpEntrypointsDeps;
+  readonly #relayDeps: RelayDeps;
+  readonly #shared: EntrypointMetrics;
+  readonly #metrics: FlowMetrics;
+  readonly #listeners = new Map<string, UdpListener>();
+  /** Their entrypoints left the configuration; they wait for their last flow. */
+  readonly #leaving = new Map<string, UdpListener>();
+  /** Addresses that this worker tries to bind, since their owner is gone. */
+  readonly #binding = new Map<string, Timer>();
+  #owned: ReadonlySet<string> = new Set();
+  #wanted: ReadonlyMap<string, Wanted> = new Map();
+  #draining = false;
+  #onGone: (() => void) | null = null;
+
+  constructor(deps: UdpEntrypointsDeps) {
+    this.#deps = deps;
+    this.#shared = new EntrypointMetrics(deps.metrics);
+    this.#metrics = new FlowMetrics(deps.metrics);
+    const { traffic, clock, deadlines } = deps;
+    this.#relayDeps = { traffic, clock, deadlines, log: new FlowLog(deps.accessLog) };
+  }
+
+  /** These sockets are this worker's from now on, and no others. What it gives up is closed at once: another one waits. */
+  own(keys: readonly string[]): void {
+    this.#owned = new Set(keys);
+    for (const [key, listener] of this.#listeners) {
+      if (this.#owned.has(key)) continue;
+      this.#listeners.delete(key);
+      listener.close();
+    }
+    for (const [key, timer] of this.#binding) {
+      if (this.#owned.has(key)) continue;
+      this.#binding.delete(key);
+      timer.cancel();
+    }
+    this.#takeOver();
+  }
+
+  prepare(next: Compiled, current: Compiled | null): PreparedUdp {
+    const wanted = new Map<string, Wanted>();
+    const bound = new Map<string, Socket>();
+    const before = new Set(current === null ? [] : udpEntrypoints(current.table).map(this.#keyOf));
+    try {
+      for (const routes of udpEntrypoints(next.table)) {
+        const key = this.#keyOf(routes);
+        wanted.set(key, { entrypoint: routes.entrypoint, settings: this.#compile(routes, next.table) });
+        // One that was there before is bound, or is being bound again, which no publication waits for.
+        if (this.#draining || !this.#owned.has(key) || before.has(key)) continue;
+        if (!this.#listeners.has(key) && !this.#leaving.has(key)) bound.set(key, bindUdp(routes.entrypoint));
+      }
+    } catch (error) {
+      for (const socket of bound.values()) socket.close();
+      throw error;
+    }
+    const { limits } = next.table.part.settings;
+    return { wanted, bound, drainMs: limits.streamDrainMs };
+  }
+
+  commit({ wanted, bound, drainMs }: PreparedUdp): void {
+    this.#wanted = wanted;
+    for (const [key, listener] of this.#listeners) if (!wanted.has(key)) this.#leave(key, listener, drainMs);
+    for (const [key, { settings, entrypoint }] of wanted) {
+      const listener = this.#listeners.get(key) ?? this.#comeBack(key);
+      const socket = bound.get(key);
+      if (listener !== null) listener.configure(entrypoint, settings);
+      else if (socket !== undefined && this.#owned.has(key) && !this.#draining) {
+        bound.delete(key);
+        this.#listen(key, socket);
+      }
+    }
+    for (const socket of bound.values()) socket.close();
+    this.#takeOver();
+  }
+
+  abort({ bound }: PreparedUdp): void {
+    for (const socket of bound.values()) socket.close();
+  }
+
+  stats(): readonly EntrypointStats[] {
+    return [...this.#listeners.values()].map(({ entrypoint: { name } }) =>
+      this.#shared.stats(name, this.#shared.cells(name)),
+    );
+  }
+
+  /** Takes no new flows; resolves when the last one has ended. How long that may take is the caller's to say. */
+  drain(): Promise<void> {
+    this.#draining = true;
+    for (const timer of this.#binding.values()) timer.cancel();
+    this.#binding.clear();
+    return new Promise((resolve) => {
+      this.#onGone = resolve;
+      for (const [key, listener] of this.#listeners) this.#leave(key, listener, null);
+      this.#checkGone();
+    });
+  }
+
+  /** Ends everything now. */
+  destroy(): void {
+    this.#draining = true;
+    for (const timer of this.#binding.values()) timer.cancel();
+    this.#binding.clear();
+    for (const listener of [...this.#listeners.values(), ...this.#leaving.values()]) listener.close();
+    this.#listeners.clear();
+    this.#leaving.clear();
+    this.#checkGone();
+  }
+
+  // ---- inside ----------------------------------------------------------------------------------------------------
+
+  readonly #keyOf = ({ entrypoint }: EntrypointRoutes): string => this.#deps.keyOf(entrypoint);
+
+  #compile({ entrypoint, udp }: EntrypointRoutes, table: RoutingTable): RelaySettings {
+    const service = udp === null ? undefined : table.services.get(udp.service);
+    const policy = new SourcePolicy(entrypoint.trustedCidrs);
+    const { active, accepted, received, sent, refused } = this.#shared.cells(entrypoint.name);
+    const { limits } = table.part.settings;
+    return {
+      entrypoint: entrypoint.name,
+      service: udp?.service ?? null,
+      maxFlows: entrypoint.limits.udpSessions,
+      idleMs: service?.network?.udpIdleTimeoutMs ?? limits.udpIdleTimeoutMs,
+      drainMs: service?.streamDrainMs ?? limits.streamDrainMs,
+      cells: this.#metrics.cells(entrypoint.name, {
+        active,
+        accepted,
+        received,
+        sent,
+        sourceRefused: refused('source'),
+      }),
+      admit(address) {
+        const plain = plainAddress(address);
+        return policy.admits(plain) ? plain : null;
+      },
+    };
+  }
+
+  /** Binds what is owned and wanted, and was another worker's until now. */
+  #takeOver(): void {
+    for (const [key, { entrypoint }] of this.#wanted) {
+      if (this.#draining || !this.#owned.has(key) || this.#listeners.has(key) || this.#binding.has(key)) continue;
+      this.#tryBind(key, entrypoint, firstRetryMs);
+    }
+  }
+
+  #tryBind(key: string, entrypoint: Entrypoint, retryMs: number): void {
+    this.#binding.delete(key);
+    const { log, clock } = this.#deps;
+    let socket: Socket;
+    try {
+      socket = bindUdp(entrypoint);
+    } catch (error) {
+      const nextMs = Math.min(retryMs * 2, longestRetryMs);
+      // The last owner's socket is closed within milliseconds; somebody else's is news, once.
+      if (nextMs === longestRetryMs && retryMs < longestRetryMs) {
+        log.error('udp-bind-failed', { entrypoint: entrypoint.name, err: error });
+      }
+      const retry = (): void => this.#tryBind(key, entrypoint, nextMs);
+      this.#binding.set(key, clock.after(retryMs, retry));
+      return;
+    }
+    log.info('udp-taken-over', { entrypoint: entrypoint.name });
+    this.#listen(key, socket);
+  }
+
+  #listen(key: string, socket: Socket): void {
+    const { entrypoint, settings } = this.#wanted.get(key)!;
+    this.#listeners.set(key, new UdpListener(entrypoint, socket, settings, this.#relayDeps, this.#deps.log));
+  }
+
+  #comeBack(key: string): UdpListener | null {
+    const listener = this.#leaving.get(key);
+    if (listener === undefined || this.#draining || !this.#owned.has(key)) return null;
+    this.#leaving.delete(key);
+    this.#listeners.set(key, listener);
+    listener.relay.resume();
+    return listener;
+  }
+
+  #leave(key: string, listener: UdpListener, drainMs: number | null): void {
+    this.#listeners.delete(key);
+    this.#leaving.set(key, listener);
+    const gone = (): void => {
+      if (this.#leaving.get(key) !== listener) return;
+      this.#leaving.delete(key);
+      listener.close();
+      const { name } = listener.entrypoint;
+      if (!this.#draining && ![...this.#wanted.values()].some(({ entrypoint }) => entrypoint.name === name)) {
+        this.#shared.drop(name);
+        this.#metrics.drop(name);
+      }
+      this.#checkGone();
+    };
+    listener.relay.drain(gone);
+    if (drainMs !== null) this.#deps.clock.after(drainMs, gone);
+  }
+
+  #checkGone(): void {
+    if (this.#listeners.size > 0 || this.#leaving.size > 0 || this.#onGone === null) return;
+    const onGone = this.#onGone;
+    this.#onGone = null;
+    onGone();
+  }
+}
+
+function udpEntrypoints(table: RoutingTable): readonly EntrypointRoutes[] {
+  return [...table.entrypoints.values()].filter(({ entrypoint }) => entrypoint.protocol === 'udp');
+}
