@@ -173,8 +173,6 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
         forwardedField: match.plans.compiled.table.part.settings.forwardedField,
       });
       if (head.upgrade !== '') this.expectedAccept = asHandshake(head);
-    } else if (this.#undo !== null) {
-      undoRoute(head, this.#undo);
     }
     this.#undo = applyRoute(head, plan);
   }
@@ -275,6 +273,9 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     record.retries++;
     record.reason = 'retried';
     plan.metrics.retries.value++;
+    // The second try is matched by what the client sent, not by what the first route made of it.
+    if (this.#undo !== null) undoRoute(head, this.#undo);
+    this.#undo = null;
     // What arrives of the body meanwhile would meet no backend.
     if (!this.requestEnded) this.client.pauseBody();
     this.deadlineAt = 0;

@@ -210,25 +210,27 @@ test('a backend that refuses connections is avoided by the second try, for POST 
   expect(good.exchanges.map((each) => each.body.toString())).toEqual(Array(16).fill('hi'));
 });
 
-test('a second try arrives anew: it follows the routing that holds by then', async () => {
+test('a second try arrives anew: what the client sent is matched with the routing that holds by then', async () => {
   const old = await backend('old');
   const fresh = await backend('fresh');
-  await start(oneRoute(old, { requestHeaders: { remove: [], set: [['X-Route', 'old']], add: [] } }));
+  const strip = { kind: 'forward', service: 'app', rewrite: { kind: 'strip' } } as const;
+  const sets = (name: string, value: string) => ({ remove: [], set: [[name, value]], add: [] }) as const;
+  await start(
+    oneRoute(old, { path: '/api', action: strip, hostHeader: 'inner.test', requestHeaders: sets('X-Route', 'old') }),
+  );
   old.script = (exchange) => {
     edge.publish(
       routing({
-        hosts: [
-          host('app.test', [
-            route('app.test', 'app', { requestHeaders: { remove: [], set: [['X-New', '1']], add: [] } }),
-          ]),
-        ],
+        hosts: [host('app.test', [route('app.test', 'app', { path: '/api', requestHeaders: sets('X-New', '1') })])],
         services: [service('app', 2, [fresh.address])],
       }),
     );
     exchange.connection.reset();
   };
-  const answer = await ask('GET /x HTTP/1.1\r\nHost: app.test\r\n\r\n');
+  const answer = await ask('GET /api/x HTTP/1.1\r\nHost: app.test\r\n\r\n');
   expect(answer.body.toString()).toBe('fresh');
+  expect([old.last.target, old.last.value('host')]).toEqual(['/x', 'inner.test']);
+  expect([fresh.last.target, fresh.last.value('host')]).toEqual(['/api/x', 'app.test']);
   expect(fresh.last.values('x-route')).toEqual([]);
   expect(fresh.last.values('x-new')).toEqual(['1']);
   expect(fresh.last.values('x-forwarded-for')).toEqual(['127.0.0.1']);
