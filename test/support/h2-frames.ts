@@ -331,9 +331,10 @@ export class H2Connection {
     open.delete(this);
   }
 
+  /** RST; over TLS an end without close_notify: Node 26 crashes when the socket under TLS is reset. */
   reset(): void {
-    this.#tcp.resetAndDestroy();
-    this.socket.destroy();
+    if (this.socket === this.#tcp) this.#tcp.resetAndDestroy();
+    else this.socket.destroy();
   }
 
   async waitForEnd(timeoutMs = 5000): Promise<void> {

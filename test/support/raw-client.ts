@@ -129,9 +129,10 @@ export class RawClient {
     this.socket.end();
   }
 
+  /** RST; over TLS an end without close_notify: Node 26 crashes when the socket under TLS is reset. */
   reset(): void {
-    this.#tcp.resetAndDestroy();
-    this.socket.destroy();
+    if (this.socket === this.#tcp) this.#tcp.resetAndDestroy();
+    else this.socket.destroy();
   }
 
   destroy(): void {
