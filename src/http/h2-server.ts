@@ -116,17 +116,16 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
   }
 
   /**
-   * Ends when the requests in work are answered. First a GOAWAY that refuses nothing (RFC 9113 §6.8), and the final one a
-   * round trip later: what a client sent in between is served.
+   * Ends when the requests in work are answered. One GOAWAY with the last stream id that we take: clients repeat elsewhere
+   * what is above it (RFC 9113 §6.8). The two-step form, a GOAWAY that refuses nothing and a final one a round trip later,
+   * cannot be had: after any GOAWAY of ours nghttp2 ignores new streams without a word until the last one is sent.
    */
   drain(): void {
     if (this.#draining || this.#closed) return;
     this.#draining = true;
+    this.deadlineAt = 0;
     const session = this.#session;
-    if (session.destroyed) return;
-    session.goaway(constants.NGHTTP2_NO_ERROR, 2 ** 31 - 1);
-    this.deadlineAt = this.#host.deadlines.in(1000);
-    session.ping(() => this.#endSession());
+    if (!session.destroyed && !session.closed) session.close();
   }
 
   destroy(): void {
@@ -134,10 +133,6 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
   }
 
   deadlineReached(): void {
-    if (this.#draining) {
-      this.#endSession();
-      return;
-    }
     if (!this.#settled) {
       this.#host.cutOff('silent');
       this.destroy();
@@ -223,13 +218,8 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     this.#socket.destroy();
   }
 
-  #endSession(): void {
-    if (!this.#session.closed) this.#session.close();
-    this.deadlineAt = 0;
-  }
-
   #arrived(stream: ServerHttp2Stream, flags: number, raw: readonly string[]): void {
-    this.deadlineAt = this.#draining ? this.deadlineAt : 0;
+    this.deadlineAt = 0;
     // A stream that is reset in this turn still reports its error.
     stream.on('error', ignore);
     const ended = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
