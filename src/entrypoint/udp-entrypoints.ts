@@ -111,8 +111,11 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
     for (const [key, { settings, entrypoint }] of wanted) {
       const listener = this.#listeners.get(key) ?? this.#comeBack(key);
       const socket = bound.get(key);
-      if (listener !== null) listener.configure(entrypoint, settings);
-      else if (socket !== undefined && this.#owned.has(key) && !this.#draining) {
+      if (listener !== null) {
+        const { name } = listener.entrypoint;
+        listener.configure(entrypoint, settings);
+        this.#forget(name);
+      } else if (socket !== undefined && this.#owned.has(key) && !this.#draining) {
         bound.delete(key);
         this.#listen(key, socket);
       }
@@ -232,15 +235,18 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
       if (this.#leaving.get(key) !== listener) return;
       this.#leaving.delete(key);
       listener.close();
-      const { name } = listener.entrypoint;
-      if (!this.#draining && ![...this.#wanted.values()].some(({ entrypoint }) => entrypoint.name === name)) {
-        this.#shared.drop(name);
-        this.#metrics.drop(name);
-      }
+      if (!this.#draining) this.#forget(listener.entrypoint.name);
       this.#checkGone();
     };
     listener.relay.drain(gone);
     if (drainMs !== null) this.#deps.clock.after(drainMs, gone);
+  }
+
+  /** Drops the series of an entrypoint that is no longer called like this. */
+  #forget(name: string): void {
+    for (const { entrypoint } of this.#wanted.values()) if (entrypoint.name === name) return;
+    this.#shared.drop(name);
+    this.#metrics.drop(name);
   }
 
   #checkGone(): void {

@@ -101,6 +101,9 @@ export class FlowRelay implements DeadlineHolder, FlowHost {
   configure(settings: RelaySettings): void {
     const before = this.#settings;
     this.#settings = settings;
+    // The entrypoint may have another name now: its flows are counted where they will end.
+    before.cells.active.value -= this.#table.size;
+    settings.cells.active.value += this.#table.size;
     for (const flow of this.#table.all()) if (settings.admit(flow.address) === null) flow.end('not-admitted');
     if (settings.service !== before.service) {
       // Their service may go on elsewhere, and would let them go on for ever.

@@ -74,6 +74,11 @@ export class UdpBackend {
     return new Set(this.got.map(({ port }) => port)).size;
   }
 
+  /** The first datagram, when it has come. */
+  heard(): Promise<Datagram> {
+    return until('a datagram', () => this.got[0]);
+  }
+
   send(message: Buffer, port: number): void {
     this.#socket.send(message, port, '127.0.0.1');
   }
