@@ -2,11 +2,11 @@
 // Invariant: never leaves a service running that it caused to start; with CI=true a missing program is an error.
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, isAbsolute, join } from 'node:path';
 import process from 'node:process';
 
 interface Program {
-  /** What a test runs. */
+  /** What a test runs, or the file that it needs. */
   readonly command: string;
   /** The Debian package that brings it. */
   readonly debian: string;
@@ -23,6 +23,13 @@ const programs: readonly Program[] = [
   { command: 'apache2', debian: 'apache2-bin', use: 'differential tests: an origin' },
   { command: 'lighttpd', debian: 'lighttpd', use: 'differential tests: an origin' },
   { command: 'slowhttptest', debian: 'slowhttptest', use: 'tests of slow clients' },
+  { command: 'dnsmasq', debian: 'dnsmasq-base', use: 'a DNS server behind TCP and UDP' },
+  { command: 'dig', debian: 'bind9-dnsutils', use: 'a DNS client in front of TCP and UDP' },
+  {
+    command: '/usr/lib/nginx/modules/ngx_stream_module.so',
+    debian: 'libnginx-mod-stream',
+    use: 'bench: contestant for TCP and UDP',
+  },
   { command: 'caddy', debian: 'caddy', use: 'bench: contestant' },
   { command: 'wrk', debian: 'wrk', use: 'bench: load generator for HTTP/1.1' },
   { command: 'h2load', debian: 'nghttp2-client', use: 'bench: load generator for HTTP/2' },
@@ -32,6 +39,7 @@ const programs: readonly Program[] = [
 const searchPath = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin'];
 
 function isInstalled(command: string): boolean {
+  if (isAbsolute(command)) return existsSync(command);
   return searchPath.some((directory) => {
     try {
       accessSync(join(directory, command), constants.X_OK);
