@@ -1,7 +1,6 @@
 // Which worker owns the socket of which UDP entrypoint, and telling the workers.
 // Invariant: an address has one owner at a time, as long as there is a worker that serves; an owner keeps what it has until
 // it leaves, also over a configuration that names the address no more: it may still be letting its flows end.
-import { formatBind } from '../model/changes.ts';
 import type { Entrypoint } from '../model/snapshot.ts';
 import { assignOwners } from '../model/udp-owner.ts';
 import { listenerKey } from './listener-key.ts';
@@ -55,11 +54,6 @@ export class UdpOwners {
   /** Everything ends: nobody takes over from anybody. */
   close(): void {
     this.#closed = true;
-  }
-
-  /** The owner of an entrypoint's socket; null: it has none. */
-  ownerOf({ host, port }: Pick<Entrypoint, 'host' | 'port'>): string | null {
-    return this.#owners.get(`udp ${formatBind(host, port)}`) ?? null;
   }
 
   #tell(worker: WorkerChannel, keys: readonly string[]): void {
