@@ -5,6 +5,8 @@ import type { Socket } from 'node:net';
 import type { Timer } from '../base/clock.ts';
 import type { ConnectionFacts, TlsFacts } from '../message/stream.ts';
 import type { EntrypointLimits } from '../model/snapshot.ts';
+import type { ProxiedEnds } from '../tcp/proxy-header.ts';
+import type { Refusal, Spoken } from './entrypoint-metrics.ts';
 import type { ListenerSettings } from './listener-settings.ts';
 import { plainAddress } from './source-policy.ts';
 
@@ -14,8 +16,11 @@ export interface Served {
   readonly idle: boolean;
   /** Ends when what is in work is done; nothing new is taken. */
   drain(): void;
-  destroy(): void;
+  destroy(why: DestroyReason): void;
 }
+
+/** Who is there may not be there any more, or the time for it is over. */
+export type DestroyReason = 'not-admitted' | 'drained';
 
 /** Who accepted it. */
 export interface ConnectionHost {
@@ -35,10 +40,18 @@ const idleGraceMs = 1000;
 
 export class Connection {
   readonly socket: Socket;
+  /** Of the socket. */
   readonly peerAddress: string;
   /** What held when it was accepted: its facts and its counters stay with these. */
   readonly settings: ListenerSettings;
+  /** What its PROXY header said about its ends; null: there was none, or it said nothing. */
+  proxied: ProxiedEnds | null = null;
+  /** Whether it may stay when other settings hold; asked beside `trusted_cidrs`, which hold for everyone. */
+  staysUnder: ((settings: ListenerSettings) => boolean) | null = null;
   readonly #host: ConnectionHost;
+  #judged = false;
+  #received = 0;
+  #sent = 0;
   #served: Served | null = null;
   #announces = false;
   #draining = false;
@@ -58,17 +71,63 @@ export class Connection {
     return this.#host.settings.entrypoint.limits;
   }
 
+  /** What holds now, for what comes next. */
+  get settingsNow(): ListenerSettings {
+    return this.#host.settings;
+  }
+
+  /** Who is served: the peer, or whom a load balancer in front serves. */
+  get clientAddress(): string {
+    return this.proxied?.sourceAddress ?? this.peerAddress;
+  }
+
   facts(tls: TlsFacts | null): ConnectionFacts {
-    const { socket, settings, peerAddress } = this;
+    const { socket, settings, proxied, clientAddress } = this;
     return Object.freeze({
       entrypoint: settings.entrypoint.name,
-      peerAddress,
-      peerPort: socket.remotePort ?? 0,
-      localAddress: plainAddress(socket.localAddress ?? ''),
-      localPort: socket.localPort ?? 0,
-      trustedPeer: settings.trustedProxies.has(peerAddress),
+      peerAddress: clientAddress,
+      peerPort: proxied?.sourcePort ?? socket.remotePort ?? 0,
+      localAddress: proxied?.destinationAddress ?? plainAddress(socket.localAddress ?? ''),
+      localPort: proxied?.destinationPort ?? socket.localPort ?? 0,
+      trustedPeer: settings.trustedProxies.has(clientAddress),
       tls,
     });
+  }
+
+  // ---- what becomes of it: exactly one of these, once ------------------------------------------------------------
+
+  /** It is being served. */
+  accepted(spoken: Spoken | null): void {
+    if (this.#isJudged()) return;
+    const { cells } = this.settings;
+    cells.accepted.value++;
+    if (spoken !== null) cells.spoke(spoken).value++;
+  }
+
+  /** It may not have what it asks for, or asks for nothing that there is. */
+  refused(why: Refusal): void {
+    if (!this.#isJudged()) this.settings.cells.refused(why).value++;
+  }
+
+  /** It could not be served. */
+  failed(): void {
+    if (!this.#isJudged()) this.settings.cells.errors.value++;
+  }
+
+  #isJudged(): boolean {
+    const before = this.#judged;
+    this.#judged = true;
+    return before;
+  }
+
+  /** Adds what has passed since the last time to the counters. */
+  countBytes(): void {
+    const { socket, settings } = this;
+    const { bytesRead, bytesWritten } = socket;
+    settings.cells.received.value += bytesRead - this.#received;
+    settings.cells.sent.value += bytesWritten - this.#sent;
+    this.#received = bytesRead;
+    this.#sent = bytesWritten;
   }
 
   /**
@@ -92,8 +151,8 @@ export class Connection {
     if (this.#served !== null) this.#drainServed(this.#served);
   }
 
-  destroy(): void {
-    if (this.#served !== null) this.#served.destroy();
+  destroy(why: DestroyReason): void {
+    if (this.#served !== null) this.#served.destroy(why);
     this.socket.destroy();
   }
 
@@ -107,6 +166,8 @@ export class Connection {
   readonly #closed = (): void => {
     this.#grace?.cancel();
     this.#served = null;
+    this.refused('gone');
+    this.countBytes();
     this.#host.closed(this);
   };
 }

@@ -9,11 +9,14 @@ import type { Compiled, Participant } from '../traffic/traffic.ts';
 import type { Speak } from './connection.ts';
 import { EntrypointMetrics, type EntrypointStats } from './entrypoint-metrics.ts';
 import { httpEntrypoint } from './http-entrypoint.ts';
-import { type HttpsDeps, httpsEntrypoint } from './https-entrypoint.ts';
+import { httpsEntrypoint } from './https-entrypoint.ts';
 import { Listener } from './listener.ts';
 import { compileSettings, type ListenerSettings } from './listener-settings.ts';
+import { type MuxDeps, muxEntrypoint } from './mux-entrypoint.ts';
+import { smartEntrypoint } from './smart-entrypoint.ts';
+import { tcpEntrypoint } from './tcp-entrypoint.ts';
 
-export interface EntrypointsDeps extends HttpsDeps {
+export interface EntrypointsDeps extends MuxDeps {
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Connection limits are shared out over this many. */
@@ -41,7 +44,7 @@ interface PreparedEntrypoints {
 export class Entrypoints implements Participant<PreparedEntrypoints> {
   readonly #deps: EntrypointsDeps;
   readonly #metrics: EntrypointMetrics;
-  readonly #protocols: Readonly<Partial<Record<EntrypointProtocol, Speak>>>;
+  readonly #protocols: Readonly<Record<Exclude<EntrypointProtocol, 'udp'>, Speak>>;
   /** Bound sockets that no commit has named yet, by key. */
   readonly #offered = new Map<string, LentSocket>();
   readonly #listeners = new Map<string, Listener>();
@@ -53,8 +56,13 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
   constructor(deps: EntrypointsDeps) {
     this.#deps = deps;
     this.#metrics = new EntrypointMetrics(deps.metrics);
-    // smart_tcp, tls_mux and tcp find their place here.
-    this.#protocols = { http: httpEntrypoint(deps), https: httpsEntrypoint(deps) };
+    this.#protocols = {
+      http: httpEntrypoint(deps),
+      https: httpsEntrypoint(deps),
+      smart_tcp: smartEntrypoint(deps),
+      tls_mux: muxEntrypoint(deps),
+      tcp: tcpEntrypoint(deps),
+    };
   }
 
   /** Lends a bound socket. It is listened on once a committed snapshot names its key. */
@@ -75,13 +83,11 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
   prepare(next: Compiled): PreparedEntrypoints {
     const wanted = new Map<string, WantedListener>();
     const { settings } = next.table.part;
-    for (const { entrypoint } of next.table.entrypoints.values()) {
+    for (const routes of next.table.entrypoints.values()) {
+      const { entrypoint } = routes;
       // Datagrams have no listener and no connections.
       if (entrypoint.protocol === 'udp') continue;
       const speak = this.#protocols[entrypoint.protocol];
-      if (speak === undefined) {
-        throw new Fault('publish-refused', `${entrypoint.origin}: protocol ${entrypoint.protocol} is not available`);
-      }
       const key = this.#deps.keyOf(entrypoint);
       // A worker that drains follows publications for the requests it still has, without a listener.
       if (!this.#draining && !this.#listeners.has(key) && !this.#offered.has(key)) {
@@ -89,7 +95,7 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
       }
       const { workers, clock } = this.#deps;
       const cells = this.#metrics.cells(entrypoint.name);
-      wanted.set(key, { settings: compileSettings(entrypoint, settings, workers, clock, cells), speak });
+      wanted.set(key, { settings: compileSettings(routes, settings, workers, clock, cells), speak });
     }
     return { wanted, drainMs: Math.max(settings.limits.drainMs, settings.limits.streamDrainMs) };
   }
@@ -109,7 +115,7 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
       }
       const lent = this.#offered.get(key)!;
       this.#offered.delete(key);
-      this.#listeners.set(key, new Listener(key, lent, settings, speak, this.#deps.log));
+      this.#listeners.set(key, new Listener(key, lent, settings, speak, this.#deps));
     }
   }
 
@@ -118,9 +124,15 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
   }
 
   stats(): readonly EntrypointStats[] {
+    this.countBytes();
     return [...this.#listeners.values()].map(({ settings }) =>
       this.#metrics.stats(settings.entrypoint.name, settings.cells),
     );
+  }
+
+  /** Brings the counters of bytes up to now. */
+  countBytes(): void {
+    for (const listener of [...this.#listeners.values(), ...this.#leaving]) listener.countBytes();
   }
 
   /** Client connections that are open, those of leaving listeners included. */

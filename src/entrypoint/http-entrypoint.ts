@@ -7,6 +7,7 @@ import { ServerConnection, type ServerConnectionOptions, type ServerLimits } fro
 import type { RequestHead } from '../message/head.ts';
 import type { ClientStream, ConnectionFacts, TlsFacts } from '../message/stream.ts';
 import type { Connection, Served, Speak } from './connection.ts';
+import { beginsAs, preface } from './sniff.ts';
 
 /** What `http/` offers to connections of every kind. */
 export interface HttpSide {
@@ -26,6 +27,7 @@ export interface HttpDeps {
 
 export function httpEntrypoint(deps: HttpDeps): Speak {
   return (connection) => {
+    connection.accepted(null);
     new FirstBytes(connection, connection.socket, true, deps, (protocol, initial) => {
       if (protocol === 'http2') openHttp2(connection, connection.socket, null, initial, deps);
       else openHttp1(connection, connection.socket, null, initial, deps);
@@ -33,14 +35,10 @@ export function httpEntrypoint(deps: HttpDeps): Speak {
   };
 }
 
-/** RFC 9113 §3.4. */
-const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
-
-/** Null: the bytes so far are a beginning of the HTTP/2 preface, and it needs more of them to tell. */
+/** Null: the bytes so far are a beginning of the HTTP/2 preface (RFC 9113 §3.4), and it needs more of them to tell. */
 export function sniffHttp(bytes: Buffer): 'http1' | 'http2' | null {
-  const length = Math.min(bytes.length, preface.length);
-  if (bytes.compare(preface, 0, length, 0, length) !== 0) return 'http1';
-  return length === preface.length ? 'http2' : null;
+  if (!beginsAs(bytes, 0, preface)) return 'http1';
+  return bytes.length >= preface.length ? 'http2' : null;
 }
 
 /** Waits for a client to begin, for as long as a head may take. */
@@ -80,6 +78,8 @@ export class FirstBytes implements DeadlineHolder, Served {
     socket.on('close', this.#release);
     socket.on('end', this.#onEnd);
     socket.on('data', this.#onData);
+    // Whoever looked at it before put back what was read, and left it paused.
+    socket.resume();
   }
 
   deadlineReached(): void {

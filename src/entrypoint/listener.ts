@@ -2,14 +2,22 @@
 // Invariant: `configure` changes what the next connection meets and closes those that may no longer be there; it never
 // touches the listening socket, nor any other connection.
 import { createServer, type Server, type Socket } from 'node:net';
+import type { Deadlines } from '../base/deadlines.ts';
 import type { Log } from '../base/log.ts';
 import { Connection, type ConnectionHost, type Speak } from './connection.ts';
 import { ConnectionCaps } from './connection-caps.ts';
 import type { ListenerSettings } from './listener-settings.ts';
+import { ProxyPhase } from './proxy-phase.ts';
 import { plainAddress } from './source-policy.ts';
+
+export interface ListenerDeps {
+  readonly deadlines: Deadlines;
+  readonly log: Log;
+}
 
 export class Listener implements ConnectionHost {
   readonly key: string;
+  readonly #deadlines: Deadlines;
   readonly #log: Log;
   readonly #server: Server;
   readonly #caps: ConnectionCaps;
@@ -19,8 +27,9 @@ export class Listener implements ConnectionHost {
   #onEmpty: (() => void) | null = null;
 
   /** Listens at once on a bound socket or handle, whose owner this becomes. */
-  constructor(key: string, bound: object, settings: ListenerSettings, speak: Speak, log: Log) {
+  constructor(key: string, bound: object, settings: ListenerSettings, speak: Speak, { deadlines, log }: ListenerDeps) {
     this.key = key;
+    this.#deadlines = deadlines;
     this.#log = log;
     this.#settings = settings;
     this.#speak = speak;
@@ -45,7 +54,8 @@ export class Listener implements ConnectionHost {
     this.#speak = speak;
     this.#caps.limit(settings.connections, settings.connectionsPerPeer);
     for (const connection of this.#connections) {
-      if (!settings.source.admits(connection.peerAddress)) connection.destroy();
+      const stays = settings.source.admits(connection.peerAddress) && (connection.staysUnder?.(settings) ?? true);
+      if (!stays) connection.destroy('not-admitted');
     }
   }
 
@@ -59,7 +69,12 @@ export class Listener implements ConnectionHost {
 
   destroy(): void {
     this.#server.close();
-    for (const connection of this.#connections) connection.destroy();
+    for (const connection of this.#connections) connection.destroy('drained');
+  }
+
+  /** Brings the counters of bytes up to now. */
+  countBytes(): void {
+    for (const connection of this.#connections) connection.countBytes();
   }
 
   #accept(socket: Socket): void {
@@ -80,20 +95,18 @@ export class Listener implements ConnectionHost {
       socket.destroy();
       return;
     }
-    cells.accepted.value++;
     cells.active.value++;
     const connection = new Connection(socket, peer, this);
     this.#connections.add(connection);
-    this.#speak(connection);
+    if (settings.proxyProtocolFrom.has(peer))
+      new ProxyPhase(connection, this.#speak, this.#deadlines, this.#log).start();
+    else this.#speak(connection);
   }
 
   closed(connection: Connection): void {
-    const { socket, settings, peerAddress } = connection;
     this.#connections.delete(connection);
-    this.#caps.release(peerAddress);
-    settings.cells.active.value--;
-    settings.cells.received.value += socket.bytesRead;
-    settings.cells.sent.value += socket.bytesWritten;
+    this.#caps.release(connection.peerAddress);
+    connection.settings.cells.active.value--;
     this.#checkEmpty();
   }
 

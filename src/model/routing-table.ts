@@ -47,18 +47,26 @@ export interface TlsProfile {
   readonly id: string;
   readonly minVersion: '1.2' | '1.3';
   readonly clientAuth: Host['clientAuth'];
+  /** HTTP is spoken inside, and ALPN says which. */
+  readonly http: boolean;
 }
 
 export const defaultProfileId = 'default';
+/** Of tunnels whose TLS is ended here. */
+export const tunnelProfileId = 'tunnel';
 
 export function compileRoutingTable(part: RoutingPart, digestOf: (text: string) => string): RoutingTable {
   const profiles = new Map<string, TlsProfile>();
   const { minVersion } = part.settings;
-  profiles.set(defaultProfileId, { id: defaultProfileId, minVersion, clientAuth: null });
+  profiles.set(defaultProfileId, { id: defaultProfileId, minVersion, clientAuth: null, http: true });
+  if (part.routers.tcp.some((router) => router.terminate !== null)) {
+    profiles.set(tunnelProfileId, { id: tunnelProfileId, minVersion, clientAuth: null, http: false });
+  }
   const entries = part.hosts.map((host) => {
     const profileId = profileIdOf(host, minVersion, digestOf);
     if (!profiles.has(profileId)) {
-      profiles.set(profileId, { id: profileId, minVersion: host.minVersion, clientAuth: host.clientAuth });
+      const { minVersion: own, clientAuth } = host;
+      profiles.set(profileId, { id: profileId, minVersion: own, clientAuth, http: true });
     }
     return { host, profileId };
   });

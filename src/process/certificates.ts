@@ -61,10 +61,12 @@ export class Certificates {
     return loaded;
   }
 
-  /** A leaf for a host pattern of this routing; null for anything else, or without a CA. */
+  /** A leaf for a host pattern of this routing, or a name whose TLS a router ends; null for anything else, or without a CA. */
   async leafFor(name: string, routing: RoutingPart): Promise<Certificate | null> {
     const { ca } = this;
-    if (ca === null || !routing.hosts.some((host) => host.pattern === name)) return null;
+    const isHost = routing.hosts.some((host) => host.pattern === name);
+    const isName = routing.routers.tcp.some((router) => router.terminate?.names.includes(name));
+    if (ca === null || !(isHost || isName)) return null;
     return await ca.leafFor(name);
   }
 

@@ -11,12 +11,22 @@ import { AccessLog } from '../http/access-log.ts';
 import { serveHttp2 } from '../http/h2-server.ts';
 import { HttpHandler } from '../http/handler.ts';
 import type { Certificate } from '../model/snapshot.ts';
+import { Tunnels } from '../tcp/tunnels.ts';
 import { TlsTerminator } from '../tls/terminator.ts';
 import { type Prepared, Traffic } from '../traffic/traffic.ts';
 import { backendTlsCheck } from '../upstream/backend-tls.ts';
 import { Backends } from '../upstream/backends.ts';
 import { listenerKey } from './listener-key.ts';
-import type { DrainLimits, Flip, FromWorker, Question, Questions, ToWorker, WorkerStats } from './protocol.ts';
+import type {
+  DrainLimits,
+  Flip,
+  FromWorker,
+  ProcessMetrics,
+  Question,
+  Questions,
+  ToWorker,
+  WorkerStats,
+} from './protocol.ts';
 
 type Start = Extract<ToWorker, { kind: 'start' }>;
 
@@ -86,6 +96,14 @@ class Worker {
       accessLog: this.#accessLog,
       workers,
     });
+    const tunnels = new Tunnels({
+      traffic: this.#traffic,
+      clock,
+      deadlines,
+      log,
+      metrics,
+      accessLog: this.#accessLog,
+    });
     this.#entrypoints = new Entrypoints({
       clock,
       deadlines,
@@ -96,6 +114,7 @@ class Worker {
       http: handler,
       serveHttp2: (socket, facts) => serveHttp2(socket, facts, handler),
       terminator,
+      tunnels,
     });
     this.#udp = new UdpEntrypoints({
       traffic: this.#traffic,
@@ -150,7 +169,7 @@ class Worker {
         this.#answer<'stats'>(message.id, () => this.#stats());
         break;
       case 'metrics':
-        this.#answer<'metrics'>(message.id, () => this.#metrics.collect());
+        this.#answer<'metrics'>(message.id, () => this.#collectMetrics());
         break;
       case 'leaf':
         this.#leaves.get(message.name)?.(message.certificate);
@@ -229,6 +248,11 @@ class Worker {
     };
   }
 
+  #collectMetrics(): ProcessMetrics {
+    this.#entrypoints.countBytes();
+    return this.#metrics.collect();
+  }
+
   #leafFor(name: string): Promise<Certificate | null> {
     return new Promise((resolve) => {
       this.#leaves.set(name, resolve);
@@ -254,7 +278,7 @@ class Worker {
     this.#entrypoints.destroy();
     this.#udp.destroy();
     this.#accessLog.close();
-    tell({ kind: 'leaving', metrics: this.#metrics.collect() }, () => process.exit(0));
+    tell({ kind: 'leaving', metrics: this.#collectMetrics() }, () => process.exit(0));
   }
 
   /** A bug: what this process holds in memory cannot be trusted any more. The supervisor starts another one. */

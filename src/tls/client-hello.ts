@@ -16,6 +16,8 @@ export interface HelloRefusal {
   readonly alert: AlertDescription;
   readonly maxVersion: number;
   readonly detail: string;
+  /** Within its grammar it may be right: there is only too much of it. */
+  readonly tooLarge: boolean;
 }
 
 export type HelloResult =
@@ -89,7 +91,7 @@ export class ClientHelloReader {
         if (length > maxRecordLength) return this.#refuse(Alert.DecodeError, 'record too long');
         this.#records++;
         if (5 * this.#records + this.#message.length > maxReceivedLength)
-          return this.#refuse(Alert.DecodeError, 'too many records');
+          return this.#refuse(Alert.DecodeError, 'too many records', true);
         this.#recordVersion = header.readUInt16BE(1);
         this.#payloadLeft = length;
         this.#headerLength = 0;
@@ -108,7 +110,7 @@ export class ClientHelloReader {
       if (message.length < 4) return null;
       this.#expectedLength = 4 + message.readUIntBE(1, 3);
       if (this.#expectedLength > maxHandshakeLength)
-        return this.#refuse(Alert.IllegalParameter, 'ClientHello longer than 64 KiB');
+        return this.#refuse(Alert.IllegalParameter, 'ClientHello longer than 64 KiB', true);
     }
     if (message.length < this.#expectedLength) return null;
     // Nothing may follow in the client's first flight: not in this record (RFC 8446 §5.1 wants a record boundary).
@@ -117,8 +119,8 @@ export class ClientHelloReader {
     return parseClientHello(message.subarray(4));
   }
 
-  #refuse(alert: AlertDescription, detail: string): HelloResult {
-    return { kind: 'refused', refusal: { alert, maxVersion: this.#recordVersion, detail } };
+  #refuse(alert: AlertDescription, detail: string, tooLarge = false): HelloResult {
+    return { kind: 'refused', refusal: { alert, maxVersion: this.#recordVersion, detail, tooLarge } };
   }
 }
 
@@ -190,7 +192,8 @@ export function parseClientHello(body: Buffer): HelloResult {
     };
   } catch (error) {
     if (!(error instanceof Malformed)) throw error;
-    return { kind: 'refused', refusal: { alert: error.alert, maxVersion: legacyVersion, detail: error.message } };
+    const refusal = { alert: error.alert, maxVersion: legacyVersion, detail: error.message, tooLarge: false };
+    return { kind: 'refused', refusal };
   }
 }
 

@@ -5,10 +5,10 @@ import type { Socket } from 'node:net';
 import type { Server, TLSSocket } from 'node:tls';
 import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 import type { TlsFacts } from '../message/stream.ts';
-import type { Certificate } from '../model/snapshot.ts';
+import type { Certificate, TlsTermination } from '../model/snapshot.ts';
 import { Alert, type AlertDescription, alertRecord } from './alert.ts';
 import { type ClientHello, ClientHelloReader } from './client-hello.ts';
-import type { Identity, TlsRefusal } from './identity.ts';
+import { canonicalServerName, type Identity, type TlsRefusal } from './identity.ts';
 
 export type { TlsRefusal } from './identity.ts';
 
@@ -17,6 +17,15 @@ export interface TlsHooks {
   readonly entrypoint: string;
   /** For everything from the first byte to the end of the handshake. */
   readonly timeoutMs: number;
+  /** For the ClientHello, when it has less time than the handshake as a whole. */
+  readonly helloTimeoutMs?: number;
+  /** What is inside is not HTTP: no ALPN, and these names instead of those of hosts. */
+  readonly termination?: TlsTermination;
+  /**
+   * Asked once, when the ClientHello is whole, with the canonical name or null. A function takes the connection over:
+   * paused, with every byte put back that was read. Null: TLS ends here.
+   */
+  passThrough?(serverName: string | null): (() => void) | null;
   /** The socket is the receiver's now, errors included. */
   onSecure(socket: TLSSocket, facts: TlsFacts, alpn: 'h2' | 'http/1.1'): void;
   /** The connection is being closed. */
@@ -26,7 +35,7 @@ export interface TlsHooks {
 /** What a handshake needs from the terminator that runs it. */
 export interface HandshakeHost {
   readonly deadlines: Deadlines;
-  chooseIdentity(entrypoint: string, hello: ClientHello, localAddress: string): Identity;
+  chooseIdentity(hooks: TlsHooks, hello: ClientHello, localAddress: string): Identity;
   /** A certificate at once, or a promise of one; null when there is none. */
   leaf(name: string): Certificate | Promise<Certificate | null>;
   serverFor(identity: ServeIdentity, certificate: Certificate): Server;
@@ -57,6 +66,7 @@ export class Handshake implements DeadlineHolder {
   readonly #reader = new ClientHelloReader();
   #state: 'hello' | 'leaf' | 'tls' | 'refused' | 'done' = 'hello';
   #maxVersion = 0;
+  #secureBy = 0;
   #identity: ServeIdentity | null = null;
   #certificate: Certificate | null = null;
 
@@ -69,12 +79,15 @@ export class Handshake implements DeadlineHolder {
 
   start(): void {
     const { socket } = this;
-    this.deadlineAt = this.#host.deadlines.in(this.#hooks.timeoutMs);
+    const { timeoutMs, helloTimeoutMs = timeoutMs } = this.#hooks;
+    this.#secureBy = this.#host.deadlines.in(timeoutMs);
+    this.deadlineAt = this.#host.deadlines.in(Math.min(helloTimeoutMs, timeoutMs));
     this.#host.deadlines.add(this);
     socket.on('data', this.#onData);
     socket.on('end', this.#onEnd);
     socket.on('error', this.#onError);
     socket.on('close', this.#onClose);
+    socket.resume();
   }
 
   deadlineReached(): void {
@@ -117,7 +130,8 @@ export class Handshake implements DeadlineHolder {
       this.#greet(result.hello);
     } else if (result.kind === 'refused') {
       this.#maxVersion = result.refusal.maxVersion;
-      this.#refuse(result.refusal.alert, 'malformed', result.refusal.detail);
+      const { alert, detail, tooLarge } = result.refusal;
+      this.#refuse(alert, tooLarge ? 'too-large' : 'malformed', detail);
     } else {
       this.#refusePlaintext(this.#reader.received());
     }
@@ -141,13 +155,21 @@ export class Handshake implements DeadlineHolder {
 
   #greet(hello: ClientHello): void {
     this.#maxVersion = hello.maxVersion;
+    this.deadlineAt = this.#secureBy;
+    const name = hello.serverName === null ? null : canonicalServerName(hello.serverName);
+    const taker = this.#hooks.passThrough?.(name) ?? null;
+    if (taker !== null) {
+      this.#giveBack();
+      taker();
+      return;
+    }
     // By hand, before the name: an old client shall hear what is wrong with it even where its name is unknown.
     if (hello.maxVersion < 0x0303) {
       this.#refuse(Alert.ProtocolVersion, 'old-version', 'TLS 1.1 or older');
       return;
     }
     const localAddress = this.socket.localAddress ?? '';
-    const identity = this.#host.chooseIdentity(this.#hooks.entrypoint, hello, localAddress);
+    const identity = this.#host.chooseIdentity(this.#hooks, hello, localAddress);
     if (identity.kind === 'refuse') {
       this.#refuse(identity.alert, identity.reason, hello.serverName ?? '');
       return;
@@ -160,6 +182,18 @@ export class Handshake implements DeadlineHolder {
     const leaf = this.#host.leaf(identity.choice.name);
     if (leaf instanceof Promise) this.#awaitLeaf(leaf);
     else this.#handOver(leaf);
+  }
+
+  /** The connection is as it was before its first byte came. */
+  #giveBack(): void {
+    const { socket } = this;
+    this.#state = 'done';
+    this.#release();
+    socket.removeListener('data', this.#onData);
+    socket.removeListener('end', this.#onEnd);
+    socket.removeListener('error', this.#onError);
+    socket.pause();
+    socket.unshift(this.#reader.received());
   }
 
   #awaitLeaf(leaf: Promise<Certificate | null>): void {

@@ -7,20 +7,23 @@ import {
   chooseCertificate,
   fallbackCertificate,
 } from '../model/certificate-index.ts';
-import { canonicalHost } from '../model/host.ts';
+import { canonicalHost, patternCovers } from '../model/host.ts';
 import {
   defaultProfileId,
   findHost,
   type HostEntry,
   type RoutingTable,
   type TlsProfile,
+  tunnelProfileId,
 } from '../model/routing-table.ts';
+import type { TlsTermination } from '../model/snapshot.ts';
 import { Alert, type AlertDescription } from './alert.ts';
 
 /** Why a TLS client was turned away. Metric label and log member. */
 export type TlsRefusal =
   | 'not-tls'
   | 'malformed'
+  | 'too-large'
   | 'old-version'
   | 'never-host'
   | 'unknown-name'
@@ -74,6 +77,34 @@ function withoutName(table: RoutingTable, index: CertificateIndex, entrypoint: s
   }
   // RFC 8446 §9.2: what a server that needs the name answers to a hello without it; TLS 1.2 clients know the alert too.
   return refuse(Alert.MissingExtension, 'no-name');
+}
+
+/**
+ * The same for a tunnel whose TLS is ended here: there are no hosts, and no protocol to agree on.
+ * @param sentName  server_name as sent; null when the extension is absent
+ */
+export function chooseTermination(
+  table: RoutingTable,
+  index: CertificateIndex,
+  { names }: TlsTermination,
+  sentName: string | null,
+): Identity {
+  const profile = table.profiles.get(tunnelProfileId)!;
+  if (sentName === null) {
+    const fallback = fallbackCertificate(index);
+    if (fallback.kind !== 'none') return { kind: 'serve', serverName: null, profile, choice: fallback };
+    const only = names.find((each) => !each.startsWith('*.'));
+    const choice = only === undefined ? null : chooseCertificate(index, only, only);
+    if (choice === null || choice.kind === 'none') return refuse(Alert.MissingExtension, 'no-name');
+    return { kind: 'serve', serverName: null, profile, choice };
+  }
+  const name = canonicalServerName(sentName);
+  if (name === null) return refuse(Alert.UnrecognizedName, 'unknown-name');
+  const pattern = names.find((each) => patternCovers(each, name)) ?? null;
+  if (pattern === null && names.length > 0) return refuse(Alert.UnrecognizedName, 'unknown-name');
+  const choice = chooseCertificate(index, name, pattern);
+  if (choice.kind === 'none') return refuse(Alert.UnrecognizedName, 'unknown-name');
+  return { kind: 'serve', serverName: name, profile, choice };
 }
 
 /**

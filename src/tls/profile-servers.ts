@@ -28,7 +28,7 @@ const ciphers = [
 /** How long a session may be resumed. Ticket keys rotate more slowly than this. */
 const sessionLifetimeS = 7200;
 
-/** These alone: a client that offers neither is refused with no_application_protocol, not guessed at. */
+/** Where HTTP is spoken, these alone: a client that offers neither is refused with no_application_protocol, not guessed at. */
 export const offeredProtocols = ['h2', 'http/1.1'];
 
 export interface ServerEvents {
@@ -102,7 +102,7 @@ export function serverOptions(profile: TlsProfile, certificate: Certificate, tic
     honorCipherOrder: false,
     // Renegotiation: nobody needs it, and it costs the server more than the client.
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION | constants.SSL_OP_NO_COMPRESSION,
-    ALPNProtocols: offeredProtocols,
+    ...(profile.http ? { ALPNProtocols: offeredProtocols } : {}),
     ticketKeys: ticketKey,
     sessionTimeout: sessionLifetimeS,
     // All workers and profiles share the ticket key; this is what keeps a session that was authenticated under one

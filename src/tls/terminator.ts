@@ -14,7 +14,7 @@ import type { Certificate, PartName } from '../model/snapshot.ts';
 import type { Compiled, Participant } from '../traffic/traffic.ts';
 import type { ClientHello } from './client-hello.ts';
 import { endsOf, Handshake, type HandshakeHost, type ServeIdentity, type TlsHooks } from './handshake.ts';
-import { chooseIdentity, type Identity } from './identity.ts';
+import { chooseIdentity, chooseTermination, type Identity } from './identity.ts';
 import { LeafCache, type LeafFor } from './leaf-cache.ts';
 import { ProfileServers } from './profile-servers.ts';
 
@@ -94,8 +94,9 @@ export class TlsTerminator implements Participant<PreparedTls>, HandshakeHost {
 
   // ---- HandshakeHost -------------------------------------------------------------------------------------------
 
-  chooseIdentity(entrypoint: string, hello: ClientHello, localAddress: string): Identity {
+  chooseIdentity({ entrypoint, termination }: TlsHooks, hello: ClientHello, localAddress: string): Identity {
     const { table, index } = this.#snapshot;
+    if (termination !== undefined) return chooseTermination(table, index, termination, hello.serverName);
     return chooseIdentity(table, index, entrypoint, hello.serverName, localAddress);
   }
 

@@ -102,9 +102,12 @@ export class LiveBackend implements Candidate, Ledger {
     return this.#pool!.open(receiver, fresh);
   }
 
-  /** A connection of its own for one tunnel, whose owner keeps the ledger. It may be half-open. */
-  connect(listener: ConnectListener): Attempt {
-    return this.#connector!.connect(this.#service.backendLimits.backendConnectTimeoutMs, listener);
+  /**
+   * A connection of its own for one tunnel, whose owner keeps the ledger. It may be half-open.
+   * @param preface  goes out first, before TLS begins
+   */
+  connect(listener: ConnectListener, preface: Buffer | null): Attempt {
+    return this.#connector!.connect(this.#service.backendLimits.backendConnectTimeoutMs, listener, preface);
   }
 
   /** `tls`: null keeps the pool and its TLS identity. */

@@ -1,7 +1,7 @@
 // One connection to a backend, from the address to a socket that is ready for its protocol.
 // Invariant: every attempt ends in exactly one of `connected`, `connectFailed`, or its own `destroy`; after `connected`
 // nobody listens for errors on the socket, so the new owner must do so in the same call.
-import { isIP, Socket } from 'node:net';
+import { isIP, Socket, type TcpSocketConnectOpts } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 import { Fault } from '../base/fault.ts';
@@ -34,7 +34,8 @@ export class Connector {
     this.#deadlines = deadlines;
   }
 
-  connect(timeoutMs: number, listener: ConnectListener): Attempt {
+  /** @param preface  goes out first, before TLS begins; null: nothing does */
+  connect(timeoutMs: number, listener: ConnectListener, preface: Buffer | null = null): Attempt {
     const { address, port } = this.#backend;
     const problem = this.#tls?.problem ?? null;
     const attempt = new Attempt(address, this.#tls, this.#deadlines, listener);
@@ -46,10 +47,10 @@ export class Connector {
     const to = { host, port, ...(isIP(host) === 0 ? { autoSelectFamily: true } : {}) };
     let socket: Socket;
     if (this.#tls === null) {
-      socket = new Socket({ allowHalfOpen: this.#halfOpen, noDelay: true });
-      socket.connect(to);
+      socket = this.#dial(to, preface);
     } else {
       const options: ConnectionOptions = { ...this.#tls.options(host), ...to };
+      if (preface !== null) options.socket = this.#dial(to, preface);
       if (this.#session !== undefined) options.session = this.#session;
       socket = connectTls(options);
       // An end inside TLS ends one direction where a tunnel carries it on; HTTP/1.1 over TLS ends as a whole.
@@ -60,6 +61,13 @@ export class Connector {
     }
     attempt.begin(socket, timeoutMs);
     return attempt;
+  }
+
+  #dial(to: TcpSocketConnectOpts, preface: Buffer | null): Socket {
+    const socket = new Socket({ allowHalfOpen: this.#halfOpen, noDelay: true });
+    socket.connect(to);
+    if (preface !== null) socket.write(preface);
+    return socket;
   }
 }
 

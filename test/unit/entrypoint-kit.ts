@@ -10,14 +10,17 @@ import { silentLog } from '../../src/base/log.ts';
 import { Metrics } from '../../src/base/metrics.ts';
 import { Entrypoints, type LentSocket } from '../../src/entrypoint/entrypoints.ts';
 import type { HttpSide } from '../../src/entrypoint/http-entrypoint.ts';
+import { AccessLog } from '../../src/http/access-log.ts';
 import { serveHttp2 } from '../../src/http/h2-server.ts';
 import { Fields } from '../../src/message/fields.ts';
 import type { ClientStream, ConnectionFacts, RequestReceiver } from '../../src/message/stream.ts';
 import { formatBind } from '../../src/model/changes.ts';
 import { compileRoutingTable } from '../../src/model/routing-table.ts';
 import type { Entrypoint, Host, SnapshotParts } from '../../src/model/snapshot.ts';
+import { Tunnels } from '../../src/tcp/tunnels.ts';
 import { TlsTerminator } from '../../src/tls/terminator.ts';
-import type { Compiled } from '../../src/traffic/traffic.ts';
+import { type Compiled, Traffic } from '../../src/traffic/traffic.ts';
+import type { Backends } from '../../src/upstream/backends.ts';
 import { entrypoint, limits, routing, snapshot } from '../support/routing.ts';
 
 export { limits } from '../support/routing.ts';
@@ -107,6 +110,15 @@ export class Edge {
           cutOff: () => {},
         }),
       terminator: this.terminator,
+      // Nothing in these tests leads to a network service.
+      tunnels: new Tunnels({
+        traffic: new Traffic<Backends>(clock, unexpected, () => {}),
+        clock,
+        deadlines,
+        log: silentLog,
+        metrics,
+        accessLog: new AccessLog(clock, 1),
+      }),
     });
   }
 
@@ -191,6 +203,10 @@ export class Client {
     return this.text;
   }
 }
+
+const unexpected = (): never => {
+  throw new Error('no service is declared here');
+};
 
 export function onPort(port: number, over: Partial<Entrypoint> = {}): Entrypoint {
   return entrypoint(over.name ?? 'web', { host: '127.0.0.1', port, ...over });

@@ -62,13 +62,11 @@ describe('listeners', () => {
     await client.until(/200 OK/);
   });
 
-  it('are refused in prepare when no socket was lent, or the protocol is of a later version', () => {
+  it('are refused in prepare when no socket was lent', () => {
     const edge = newEdge();
     const lent = edge.lend();
     const missing = edge.compile({ entrypoints: [onPort(lent), onPort(1, { name: 'other' })] });
     expect(() => edge.entrypoints.prepare(missing)).toThrow(/no socket was lent for 127\.0\.0\.1:1/);
-    const later = edge.compile({ entrypoints: [onPort(lent, { protocol: 'smart_tcp' })] });
-    expect(() => edge.entrypoints.prepare(later)).toThrow(/protocol smart_tcp is not available/);
   });
 
   it('that were lent and not needed are given back', async () => {

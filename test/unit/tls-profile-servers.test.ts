@@ -5,7 +5,7 @@ import type { Certificate } from '../../src/model/snapshot.ts';
 import { ProfileServers, serverOptions } from '../../src/tls/profile-servers.ts';
 import { mint } from './tls-kit.ts';
 
-const plain: TlsProfile = { id: 'default', minVersion: '1.2', clientAuth: null };
+const plain: TlsProfile = { id: 'default', minVersion: '1.2', clientAuth: null, http: true };
 const key = Buffer.alloc(48, 1);
 const nothing = { secure: (_socket: TLSSocket) => {}, failed: () => {} };
 
