@@ -9,6 +9,11 @@ import { type AnswerFraming, chunkStart, lastChunk } from './serialise.ts';
 const joinSize = 8 * 1024;
 /** Text that is kept back grows no larger than this. */
 const keepSize = 16 * 1024;
+/**
+ * Bytes that may be queued in the socket before its peer counts as slow. The socket's own mark would say so of every whole
+ * read, which it still counts as queued after the kernel has taken it, and stop the other side for nothing.
+ */
+const queueSize = 256 * 1024;
 
 export class MessageWriter {
   readonly #socket: Socket;
@@ -65,15 +70,18 @@ export class MessageWriter {
   }
 
   #write(chunk: Buffer): boolean {
+    const socket = this.#socket;
     const text = this.#kept;
-    if (text === '') return this.#socket.write(chunk);
     this.#kept = '';
-    if (chunk.length <= joinSize) return this.#socket.write(text + chunk.toString('latin1'), 'latin1');
-    this.#socket.cork();
-    this.#socket.write(text, 'latin1');
-    const writable = this.#socket.write(chunk);
-    this.#socket.uncork();
-    return writable;
+    if (text === '') socket.write(chunk);
+    else if (chunk.length <= joinSize) socket.write(text + chunk.toString('latin1'), 'latin1');
+    else {
+      socket.cork();
+      socket.write(text, 'latin1');
+      socket.write(chunk);
+      socket.uncork();
+    }
+    return socket.writableLength <= queueSize;
   }
 
   #writeChunk(chunk: Buffer): boolean {
@@ -86,14 +94,14 @@ export class MessageWriter {
         this.#flushDue = true;
         process.nextTick(flushDue, this);
       }
-      return !this.#socket.writableNeedDrain;
+    } else {
+      this.#socket.cork();
+      this.flush();
+      this.#socket.write(chunk);
+      this.#socket.write('\r\n', 'latin1');
+      this.#socket.uncork();
     }
-    this.#socket.cork();
-    this.flush();
-    this.#socket.write(chunk);
-    const writable = this.#socket.write('\r\n', 'latin1');
-    this.#socket.uncork();
-    return writable;
+    return this.#socket.writableLength <= queueSize;
   }
 
   /** For `process.nextTick` alone. */
