@@ -115,7 +115,7 @@ export class ClientConnection implements BackendHost {
   };
 
   readonly #onDrain = (): void => {
-    this.#stream?.receiver.backendWritable();
+    if (this.#stream !== null && this.writer.drained()) this.#stream.receiver.backendWritable();
   };
 
   readonly #onError = (error: Error): void => {

@@ -23,6 +23,8 @@ export class MessageWriter {
   /** Body bytes that the framing `length` still promises. */
   #left = 0;
   #flushDue = false;
+  /** `data` has said to wait. */
+  #full = false;
 
   constructor(socket: Socket) {
     this.#socket = socket;
@@ -33,9 +35,10 @@ export class MessageWriter {
     this.#kept += head;
     this.#framing = framing;
     this.#left = framing === 'length' ? length : 0;
+    this.#full = false;
   }
 
-  /** False: wait for the socket's `drain`. */
+  /** False: wait for a `drain` of the socket for which `drained` is true. */
   data(chunk: Buffer): boolean {
     switch (this.#framing) {
       case 'none':
@@ -81,7 +84,7 @@ export class MessageWriter {
       socket.write(chunk);
       socket.uncork();
     }
-    return socket.writableLength <= queueSize;
+    return this.#hasRoom();
   }
 
   #writeChunk(chunk: Buffer): boolean {
@@ -101,7 +104,19 @@ export class MessageWriter {
       this.#socket.write('\r\n', 'latin1');
       this.#socket.uncork();
     }
-    return this.#socket.writableLength <= queueSize;
+    return this.#hasRoom();
+  }
+
+  #hasRoom(): boolean {
+    this.#full = this.#socket.writableLength > queueSize;
+    return !this.#full;
+  }
+
+  /** At `drain`: true when somebody was told to wait for it. */
+  drained(): boolean {
+    const full = this.#full;
+    this.#full = false;
+    return full;
   }
 
   /** For `process.nextTick` alone. */

@@ -158,8 +158,8 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
   };
 
   readonly #onDrain = (): void => {
-    if (this.#stream !== null) this.#stream.receiver.clientWritable();
-    else this.#advance();
+    if (this.#stream === null) this.#advance();
+    else if (this.writer.drained()) this.#stream.receiver.clientWritable();
   };
 
   readonly #onClose = (): void => {
