@@ -19,11 +19,10 @@ export const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 const tlsHandshake = 0x16;
 /** Time to show what is spoken, from the first byte on: for everything that is told by its first bytes. */
 export const sniffMs = 5000;
-/** Methods that are taken for HTTP without looking further: what follows them is for the HTTP engine to judge. */
-const methods =
-  'GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK REPORT SEARCH'
-    .split(' ')
-    .map((method) => Buffer.from(`${method} `, 'latin1'));
+/** Words that only HTTP begins with: what follows one of them is for the HTTP engine to judge, however broken it is. */
+const methods = 'GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE PROPFIND MKCOL'
+  .split(' ')
+  .map((method) => Buffer.from(method, 'latin1'));
 /** Other methods are taken for HTTP by the whole request line, which has to come within this. */
 const longestLine = 8 * 1024;
 const longestMethod = 32;
@@ -51,8 +50,11 @@ function sniffHttp(bytes: Buffer): HttpSniffed {
   if (beginsAs(bytes, 0, preface)) return bytes.length >= preface.length ? 'h2c' : 'begun';
   const start = lineStart(bytes);
   const method = methods.find((each) => beginsAs(bytes, start, each));
-  if (method !== undefined) return bytes.length - start >= method.length ? 'http1' : 'begun';
-  return sniffLine(bytes, start);
+  if (method === undefined) return sniffLine(bytes, start);
+  const next = bytes[start + method.length];
+  if (next === undefined) return 'begun';
+  // A longer word is another word.
+  return isTokenByte(next) ? sniffLine(bytes, start) : 'http1';
 }
 
 /** What there is from `start` on and `word` agree, as far as both go. */
