@@ -2,6 +2,7 @@
 // Invariant: every socket is closed by `closeUdp`, also after a failed test.
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { once } from 'node:events';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { until } from './wait.ts';
 
@@ -152,13 +153,50 @@ export class UdpClient {
   }
 }
 
-/** A UDP port that nothing is bound to at this moment. */
+/** A UDP port that nothing is bound to at this moment, below those that the kernel gives to sockets that name none. */
 export async function freeUdpPort(): Promise<number> {
-  const socket = make('127.0.0.1');
-  socket.bind(0, '127.0.0.1');
-  await once(socket, 'listening');
-  const { port } = socket.address();
-  close(socket);
-  await once(socket, 'close');
-  return port;
+  for (;;) {
+    const port = 12_000 + Math.floor(Math.random() * 20_000);
+    if (!handedOut.has(port) && (await isUdpPortFree(port))) {
+      handedOut.add(port);
+      return port;
+    }
+  }
+}
+
+const handedOut = new Set<number>();
+
+export async function isUdpPortFree(port: number): Promise<boolean> {
+  const socket = createSocket('udp4');
+  try {
+    socket.bindSync({ port, address: '0.0.0.0' });
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.close();
+    await once(socket, 'close');
+  }
+}
+
+/** Which of these processes has a UDP socket bound to the port; null: none of them. */
+export function udpOwner(port: number, pids: readonly number[]): number | null {
+  const inodes = new Set<string>();
+  const wanted = port.toString(16).toUpperCase().padStart(4, '0');
+  for (const table of ['/proc/net/udp', '/proc/net/udp6']) {
+    for (const line of readFileSync(table, 'latin1').split('\n').slice(1)) {
+      const fields = line.trim().split(/\s+/);
+      if (fields[1]?.endsWith(`:${wanted}`)) inodes.add(`socket:[${fields[9]}]`);
+    }
+  }
+  for (const pid of pids) {
+    for (const fd of readdirSync(`/proc/${pid}/fd`)) {
+      try {
+        if (inodes.has(readlinkSync(`/proc/${pid}/fd/${fd}`))) return pid;
+      } catch {
+        // Closed meanwhile.
+      }
+    }
+  }
+  return null;
 }

@@ -12,7 +12,7 @@ import { Traffic } from '../../src/traffic/traffic.ts';
 import { Backends } from '../../src/upstream/backends.ts';
 import { HandClock } from '../support/hand-clock.ts';
 import { entrypoint, limits, noRouters, routing, snapshot, wholeDelta } from '../support/routing.ts';
-import { closeUdp, freeUdpPort, UdpBackend, UdpClient } from '../support/udp.ts';
+import { closeUdp, freeUdpPort, isUdpPortFree, UdpBackend, UdpClient } from '../support/udp.ts';
 import { sleep, until } from '../support/wait.ts';
 import { udpService } from './udp-kit.ts';
 
@@ -109,19 +109,6 @@ async function occupy(port: number): Promise<Socket> {
   return socket;
 }
 
-async function isFree(port: number): Promise<boolean> {
-  const socket = createSocket('udp4');
-  try {
-    socket.bindSync({ port, address: '127.0.0.1' });
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.close();
-    await once(socket, 'close');
-  }
-}
-
 test('the owner binds in prepare and serves from the commit on', async () => {
   const worker = new TestWorker();
   const backend = await UdpBackend.start();
@@ -142,7 +129,7 @@ test('a worker that does not own it follows without a socket', async () => {
   const backend = await UdpBackend.start();
   const web = games(await freeUdpPort());
   worker.publish(part([web], backend));
-  expect(await isFree(web.port)).toBe(true);
+  expect(await isUdpPortFree(web.port)).toBe(true);
   expect(worker.udp.stats()).toEqual([]);
 });
 
@@ -158,7 +145,7 @@ test('a port that is taken refuses the publication and names who is affected, an
   expect(() => worker.prepare(part([one, two], backend))).toThrow(
     /entrypoint voice \(config\.toml:7 entrypoints\.voice\) cannot listen on 127\.0\.0\.1:\d+: another socket holds the port; "ss -lunp/,
   );
-  expect(await isFree(one.port)).toBe(true);
+  expect(await isUdpPortFree(one.port)).toBe(true);
 });
 
 test('an aborted publication gives back what it had bound', async () => {
@@ -167,9 +154,9 @@ test('an aborted publication gives back what it had bound', async () => {
   const web = games(await freeUdpPort());
   worker.own(web);
   const prepared = worker.prepare(part([web], backend));
-  expect(await isFree(web.port)).toBe(false);
+  expect(await isUdpPortFree(web.port)).toBe(false);
   worker.traffic.abort(prepared);
-  expect(await isFree(web.port)).toBe(true);
+  expect(await isUdpPortFree(web.port)).toBe(true);
 });
 
 test('an entrypoint that keeps its address keeps its flows, whatever else changes', async () => {
@@ -293,7 +280,7 @@ test('a worker that no longer owns what it tries to bind stops trying', async ()
   stranger.close();
   await once(stranger, 'close');
   worker.clock.advance(5000);
-  expect(await isFree(web.port)).toBe(true);
+  expect(await isUdpPortFree(web.port)).toBe(true);
 });
 
 test('a worker that becomes owner between prepare and commit serves after the commit', async () => {
@@ -302,7 +289,7 @@ test('a worker that becomes owner between prepare and commit serves after the co
   const web = games(await freeUdpPort());
   const prepared = worker.prepare(part([web], backend));
   worker.own(web);
-  expect(await isFree(web.port)).toBe(true);
+  expect(await isUdpPortFree(web.port)).toBe(true);
   worker.traffic.commit(prepared);
   expect(await UdpClient.to(web.port).ask('hello')).toBe('hello');
 });
@@ -316,7 +303,7 @@ test('a worker that loses ownership between prepare and commit lets go of the so
   worker.own();
   worker.traffic.commit(prepared);
   await sleep(0);
-  expect(await isFree(web.port)).toBe(true);
+  expect(await isUdpPortFree(web.port)).toBe(true);
 });
 
 // ---- leaving ---------------------------------------------------------------------------------------------------------
@@ -335,7 +322,7 @@ test('a removed entrypoint lets its flows finish and then gives its port and its
   UdpClient.to(web.port).send('too late');
   await until('the drop', () => worker.series('udp_dropped_total', { reason: 'draining' }) === 1);
   worker.clock.advance(1500);
-  expect(await isFree(web.port)).toBe(true);
+  expect(await isUdpPortFree(web.port)).toBe(true);
   expect(worker.series('udp_datagrams_total', { entrypoint: 'games' })).toBeUndefined();
 });
 
@@ -355,7 +342,7 @@ test('flows of a removed entrypoint that never fall silent are ended by the drai
   }
   await client.ask('the last');
   worker.clock.advance(300);
-  expect(await isFree(web.port)).toBe(true);
+  expect(await isUdpPortFree(web.port)).toBe(true);
 });
 
 test('an entrypoint that comes back while it drains has never been away', async () => {
@@ -392,5 +379,5 @@ test('a worker that drains is done when its flows have nothing left to say', asy
   expect(done).toBe(false);
   worker.clock.advance(300);
   await drained;
-  expect(await isFree(web.port)).toBe(true);
+  expect(await isUdpPortFree(web.port)).toBe(true);
 });
