@@ -2,6 +2,7 @@
 // Invariant: it is idle only when the request was sent completely, the response was read to its end, nothing followed it,
 // and the backend lets the connection live; any byte or end of stream while idle destroys it.
 import type { Socket } from 'node:net';
+import type { DirectReads } from '../base/direct-reads.ts';
 import { Fault, type FaultCode } from '../base/fault.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
@@ -18,6 +19,8 @@ import { type Http1ResponseHead, parseResponseHead } from './response-head.ts';
 export interface ClientConnectionOptions {
   /** Backend address as configured, for faults and the log. */
   readonly address: string;
+  /** Where the socket's bytes come from when they do not come as a stream. */
+  readonly reads?: DirectReads | null;
   /** Asked anew for each head: limits are reloadable. */
   limits(): HeadLimits;
   /** The exchange is over and another one may begin; may call `open` at once. */
@@ -65,7 +68,8 @@ export class ClientConnection implements BackendHost {
     socket.allowHalfOpen = true;
     socket.on('error', this.#onError);
     socket.on('close', this.#onClose);
-    socket.on('data', this.#onData);
+    if (options.reads == null) socket.on('data', this.#onData);
+    else options.reads.taker = this.#onDirect;
     socket.on('end', this.#onEnd);
     socket.on('drain', this.#onDrain);
     if (socket.destroyed) this.#phase = 'closed';
@@ -106,6 +110,11 @@ export class ClientConnection implements BackendHost {
     this.#chunk = this.#chunk === null ? chunk : Buffer.concat([this.#chunk.subarray(this.#at), chunk]);
     this.#at = 0;
     this.#advance();
+  };
+
+  readonly #onDirect = (chunk: Buffer): boolean => {
+    this.#onData(chunk);
+    return !this.#paused;
   };
 
   readonly #onEnd = (): void => {
@@ -256,6 +265,9 @@ export class ClientConnection implements BackendHost {
     this.#release('tunnel');
     this.#options.onAnswer?.(this, head);
     socket.off('data', this.#onData);
+    // Whoever gets the tunnel reads a stream.
+    const { reads } = this.#options;
+    if (reads != null) reads.taker = (chunk) => socket.push(chunk);
     socket.off('end', this.#onEnd);
     socket.off('drain', this.#onDrain);
     socket.off('error', this.#onError);

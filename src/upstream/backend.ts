@@ -209,7 +209,7 @@ export class LiveBackend implements Candidate, Ledger {
     const { address } = this;
     const h2 = protocol === 'h2' || protocol === 'h2c';
     // Only HTTP/1.1 tunnels can use a direction that the backend has closed its side of.
-    const connector = new Connector(this.#backend, tls, !h2, deadlines);
+    const connector = new Connector(this.#backend, tls, !h2, deadlines, !h2);
     const cells = this.#cells;
     const dial = h2
       ? (pool: Pool, timeoutMs: number): Dial =>

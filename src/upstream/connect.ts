@@ -1,15 +1,17 @@
 // One connection to a backend, from the address to a socket that is ready for its protocol.
 // Invariant: every attempt ends in exactly one of `connected`, `connectFailed`, or its own `destroy`; after `connected`
 // nobody listens for errors on the socket, so the new owner must do so in the same call.
-import { isIP, Socket, type TcpSocketConnectOpts } from 'node:net';
+import { isIP, Socket, type SocketConstructorOpts, type TcpSocketConnectOpts } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
+import { DirectReads } from '../base/direct-reads.ts';
 import { Fault } from '../base/fault.ts';
 import type { Backend } from '../model/snapshot.ts';
 import type { BackendTls } from './backend-tls.ts';
 
 export interface ConnectListener {
-  connected(socket: Socket | TLSSocket): void;
+  /** `reads`: where the socket's bytes come from instead of its stream; null: from the stream, as usual. */
+  connected(socket: Socket | TLSSocket, reads: DirectReads | null): void;
   connectFailed(fault: Fault): void;
 }
 
@@ -21,12 +23,17 @@ export class Connector {
   readonly #host: string;
   readonly #tls: BackendTls | null;
   readonly #halfOpen: boolean;
+  readonly #direct: boolean;
   readonly #deadlines: Deadlines;
   /** The latest session ticket: the next handshake is cheaper. Verified by the handshake that it came from. */
   #session: Buffer | undefined;
 
-  /** `halfOpen`: a FIN of the backend leaves our direction open; the owner of the socket must end it. */
-  constructor(backend: Backend, tls: BackendTls | null, halfOpen: boolean, deadlines: Deadlines) {
+  /**
+   * `halfOpen`: a FIN of the backend leaves our direction open; the owner of the socket must end it. `direct`: plaintext is
+   * read past the stream machinery, to the listener that `connected` names.
+   */
+  constructor(backend: Backend, tls: BackendTls | null, halfOpen: boolean, deadlines: Deadlines, direct = false) {
+    this.#direct = direct;
     this.#backend = backend;
     this.#host = backend.host.startsWith('[') ? backend.host.slice(1, -1) : backend.host;
     this.#tls = tls;
@@ -47,10 +54,11 @@ export class Connector {
     const to = { host, port, ...(isIP(host) === 0 ? { autoSelectFamily: true } : {}) };
     let socket: Socket;
     if (this.#tls === null) {
-      socket = this.#dial(to, preface);
+      attempt.reads = this.#direct ? new DirectReads() : null;
+      socket = this.#dial(to, preface, attempt.reads);
     } else {
       const options: ConnectionOptions = { ...this.#tls.options(host), ...to };
-      if (preface !== null) options.socket = this.#dial(to, preface);
+      if (preface !== null) options.socket = this.#dial(to, preface, null);
       if (this.#session !== undefined) options.session = this.#session;
       socket = connectTls(options);
       // An end inside TLS ends one direction where a tunnel carries it on; HTTP/1.1 over TLS ends as a whole.
@@ -63,8 +71,11 @@ export class Connector {
     return attempt;
   }
 
-  #dial(to: TcpSocketConnectOpts, preface: Buffer | null): Socket {
-    const socket = new Socket({ allowHalfOpen: this.#halfOpen, noDelay: true });
+  #dial(to: TcpSocketConnectOpts, preface: Buffer | null, reads: DirectReads | null): Socket {
+    const options: SocketConstructorOpts = { allowHalfOpen: this.#halfOpen };
+    if (reads !== null) options.onread = reads.onread;
+    const socket = new Socket(options);
+    socket.setNoDelay(true);
     socket.connect(to);
     if (preface !== null) socket.write(preface);
     return socket;
@@ -73,6 +84,8 @@ export class Connector {
 
 export class Attempt implements DeadlineHolder {
   deadlineAt = 0;
+  /** For the listener; null while the stream is what is read. */
+  reads: DirectReads | null = null;
   readonly #address: string;
   readonly #tls: BackendTls | null;
   readonly #deadlines: Deadlines;
@@ -148,7 +161,7 @@ export class Attempt implements DeadlineHolder {
     if (socket === null || listener === null) return;
     if (this.#tls !== null) socket.setNoDelay(true);
     socket.setKeepAlive(true, tcpKeepAliveMs);
-    listener.connected(socket);
+    listener.connected(socket, this.reads);
   }
 
   /** Takes our listeners off the socket and gives it away. */

@@ -1,6 +1,7 @@
 // One HTTP/1.1 connection to a backend as its pool sees it.
 // Invariant: it has room exactly while the engine calls the connection idle and nobody retired it.
 import type { Socket } from 'node:net';
+import type { DirectReads } from '../base/direct-reads.ts';
 import type { Fault } from '../base/fault.ts';
 import { ClientConnection } from '../http1/client-connection.ts';
 import { FieldId } from '../message/field-id.ts';
@@ -28,8 +29,8 @@ export class H1Dial implements Dial, ConnectListener {
     this.#attempt = connector.connect(timeoutMs, this);
   }
 
-  connected(socket: Socket): void {
-    this.#pool.dialled(this, new H1Connection(socket, this.#pool, this.#options));
+  connected(socket: Socket, reads: DirectReads | null): void {
+    this.#pool.dialled(this, new H1Connection(socket, reads, this.#pool, this.#options));
   }
 
   connectFailed(fault: Fault): void {
@@ -49,12 +50,13 @@ export class H1Connection extends PooledConnection {
   #inWork = 0;
   #retired = false;
 
-  constructor(socket: Socket, pool: Pool, options: H1Options) {
+  constructor(socket: Socket, reads: DirectReads | null, pool: Pool, options: H1Options) {
     super();
     this.#pool = pool;
     this.#ledger = options.ledger;
     this.#connection = new ClientConnection(socket, {
       address: options.address,
+      reads,
       limits: options.limits,
       onAnswer: (_connection, head) => {
         this.#ledger.succeeded();
