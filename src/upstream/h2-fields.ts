@@ -88,15 +88,20 @@ export function fieldsOf(raw: readonly string[]): Fields {
 
 /**
  * The final head of an answer to `method`; `last` when END_STREAM came with it. A string says why it cannot be relayed.
- * node:http2 has refused connection fields and broken lengths before this.
+ * node:http2 has refused connection fields and broken lengths before this; the size it only bounds once the backend has
+ * acknowledged our SETTINGS.
  */
 export function responseHeadOf(
   status: number,
   raw: readonly string[],
   method: string,
   last: boolean,
+  maxSize: number,
 ): ResponseHead | string {
   if (!(status >= 200 && status <= 999)) return `status ${status} as the final one`;
+  let size = 0;
+  for (const text of raw) size += text.length + 2;
+  if (size > maxSize) return 'head over the limit';
   const fields = fieldsOf(raw);
   const written = fields.get(FieldId.ContentLength);
   let length: number = unknownLength;

@@ -158,6 +158,10 @@ export class H2Session extends PooledConnection implements H2StreamHost, Deadlin
     return this.#error;
   }
 
+  get headerSize(): number {
+    return this.#options.limits().headerSize;
+  }
+
   open(receiver: BackendReceiver): BackendStream {
     const { address, ledger } = this.#options;
     this.#inWork++;

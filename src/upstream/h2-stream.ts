@@ -22,6 +22,8 @@ export interface H2StreamHost {
   readonly extendedConnect: boolean;
   /** Why the connection ended, when it ended badly. */
   readonly error: Error | null;
+  /** What an answer's head may take. */
+  readonly headerSize: number;
   /** Null: the connection has gone meanwhile; nothing was sent. */
   request(head: RequestHead, endStream: boolean, waitForTrailers: boolean): ClientHttp2Stream | null;
   /** Called once for every stream that was opened. */
@@ -164,7 +166,7 @@ export class H2BackendStream implements BackendStream {
     if (receiver === null || stream === null) return;
     const status = Number(headers[':status']);
     const last = (flags & endStreamFlag) !== 0;
-    const head = responseHeadOf(status, raw, this.#method, last);
+    const head = responseHeadOf(status, raw, this.#method, last, this.#session.headerSize);
     if (typeof head === 'string') {
       this.#fail('upstream-bad-response', head);
       return;
@@ -252,8 +254,10 @@ export class H2BackendStream implements BackendStream {
     // Said by the backend, or by node:http2 for streams above the last one of a GOAWAY: not processed (RFC 9113 §8.7).
     if (code === constants.NGHTTP2_REFUSED_STREAM) return new Fault('upstream-refused', detail);
     // Malformed, or over our bounds (node:http2 says so with ENHANCE_YOUR_CALM); the same again would not help.
-    if (code === constants.NGHTTP2_PROTOCOL_ERROR || code === constants.NGHTTP2_ENHANCE_YOUR_CALM)
+    if (code === constants.NGHTTP2_PROTOCOL_ERROR || code === constants.NGHTTP2_ENHANCE_YOUR_CALM) {
+      this.#session.retire();
       return new Fault('upstream-bad-response', detail);
+    }
     return new Fault('upstream-reset', detail);
   }
 
@@ -280,6 +284,8 @@ export class H2BackendStream implements BackendStream {
     const receiver = this.#receiver;
     this.#receiver = null;
     if (this.#stream !== null) cancel(this.#stream);
+    // Whoever sends what is no answer is not asked again on this connection.
+    if (code === 'upstream-bad-response') this.#session.retire();
     const fault = new Fault(code, `${this.address}: ${detail}`);
     if (fault.side === 'upstream') this.#ledger.failed(fault);
     receiver?.responseFailed(fault);
