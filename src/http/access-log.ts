@@ -6,7 +6,8 @@ import type { ConnectionPlan } from './connection-plan.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
 import { jsonText } from './json-text.ts';
 
-const batchSize = 32 * 1024;
+/** Writing is handed to another thread, which costs more than a hundred lines are worth. */
+const batchSize = 256 * 1024;
 const flushMs = 100;
 /** A write of this size or less into a pipe is never mixed with another process's (PIPE_BUF): workers share the log. */
 const pipeBuf = 4096;
