@@ -3,6 +3,7 @@
 // The floods of CVE-2019-9511 to -9518 and CVE-2024-27983 aim at servers; a proxy is a client of its backends, and node:http2
 // takes a body that RST_STREAM(NO_ERROR) cut for a whole one. What came of undici the same way is in its h2 client.
 import type { Socket } from 'node:net';
+import fc from 'fast-check';
 import { afterAll, afterEach, expect, it } from 'vitest';
 import { encodeFrame, encodeSettings, FrameType, preface, Setting } from '../support/h2-frames.ts';
 import { encodeBlock } from '../support/hpack.ts';
@@ -12,6 +13,7 @@ import { overTransports } from '../support/transports.ts';
 import { residentSize } from '../support/turnpike.ts';
 import { sleep, until } from '../support/wait.ts';
 import { rst, uint32 } from './support/flood.ts';
+import { backendFrame } from './support/random-frames.ts';
 
 let backend: Recorder;
 
@@ -285,6 +287,36 @@ overTransports(
   },
   ['h1', 'h2'],
 );
+
+it('frames drawn at random end no process', { timeout: 60_000 }, async () => {
+  const [pid] = await f.p.workerPids();
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(backendFrame, { minLength: 1, maxLength: 12 }),
+      fc.constantFrom('GET', 'POST', 'HEAD'),
+      fc.boolean(),
+      async (frames, method, apart) => {
+        answering((socket) => {
+          if (!apart) socket.end(Buffer.concat(frames));
+          else {
+            for (const [i, frame] of frames.entries()) setTimeout(() => socket.write(frame), i);
+            setTimeout(() => socket.end(), frames.length + 1);
+          }
+        });
+        const options = {
+          host: 'h2.test',
+          method,
+          lines: [['TE', 'trailers']] as const,
+          ...(method === 'POST' ? { body: 'abc' } : {}),
+        };
+        const answer = await f.requester(apart ? 'h1' : 'h2c').request(options);
+        expect([200, 204, 502, 504]).toContain(answer.status);
+      },
+    ),
+    { numRuns: 150, seed: 9113 },
+  );
+  expect(await f.p.workerPids()).toEqual([pid]);
+});
 
 it('after all of that the same backend serves an ordinary answer', async () => {
   answering(Buffer.concat([ok([['x', 'y']]), data('fine'), head([['x-sum', '4']], 5)]));

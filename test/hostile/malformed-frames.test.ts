@@ -5,13 +5,13 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { encodeFrame, encodeSettings, FrameType, type H2Connection, preface, Setting } from '../support/h2-frames.ts';
-import { encodeBlock } from '../support/hpack.ts';
 import { useProxy } from '../support/proxy-fixture.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { overTransports } from '../support/transports.ts';
 import { sleep, until } from '../support/wait.ts';
 import { connect, get, requestBlock, rst, uint32 } from './support/flood.ts';
 import { h2Ways } from './support/provoke.ts';
+import { clientFrame } from './support/random-frames.ts';
 
 const f = useProxy({
   workers: 1,
@@ -122,50 +122,6 @@ it.each(prefaces)('a preface %s is no way in', async (_name, text) => {
   expect(f.app1.exchanges.length).toBeLessThan(2);
 });
 
-const smallId = fc.constantFrom(0, 1, 1, 3, 3, 5, 7, 2, 0x7fffffff);
-const block = fc.oneof(
-  fc.constant(requestBlock('GET')),
-  fc.constant(requestBlock('POST', [['content-length', '3']])),
-  fc.constant(requestBlock('HEAD')),
-  fc.constant(encodeBlock([['x', 'y']])),
-  fc.constant(
-    encodeBlock([
-      [':method', 'CONNECT'],
-      [':protocol', 'websocket'],
-      [':scheme', 'http'],
-      [':path', '/'],
-      [':authority', 'app1.test'],
-      ['sec-websocket-version', '13'],
-    ]),
-  ),
-  fc.uint8Array({ maxLength: 60 }).map((each) => Buffer.from(each)),
-);
-const payload = fc.oneof(
-  fc.uint8Array({ maxLength: 40 }).map((each) => Buffer.from(each)),
-  fc.constantFrom(
-    Buffer.alloc(0),
-    Buffer.alloc(4),
-    Buffer.alloc(5),
-    Buffer.alloc(6),
-    Buffer.alloc(8),
-    uint32(1),
-    uint32(0x7fffffff),
-  ),
-);
-const anyFrame = fc.oneof(
-  fc.tuple(fc.constantFrom(4, 5, 0, 1), smallId, block).map(([flags, id, each]) => headers(id, flags, each)),
-  fc.tuple(fc.constantFrom(4, 0), smallId, block).map(([flags, id, each]) => encodeFrame(9, flags, id, each)),
-  fc.tuple(fc.constantFrom(0, 1, 8, 9), smallId, payload).map(([flags, id, each]) => data(id, flags, each)),
-  fc.tuple(smallId, fc.integer({ min: 0, max: 14 })).map(([id, code]) => rst(id, code)),
-  fc.tuple(smallId, fc.constantFrom(0, 1, 1000, 0x7fffffff)).map(([id, size]) => encodeFrame(8, 0, id, uint32(size))),
-  fc
-    .array(fc.tuple(fc.integer({ min: 0, max: 10 }), fc.constantFrom(0, 1, 100, 65_535, 0x7fffffff)), { maxLength: 4 })
-    .map(encodeSettings),
-  fc
-    .tuple(fc.integer({ min: 0, max: 14 }), fc.integer({ min: 0, max: 255 }), smallId, payload)
-    .map(([type, flags, id, each]) => encodeFrame(type, flags, id, each)),
-);
-
 async function play(connection: H2Connection, frames: readonly Buffer[], apart: boolean): Promise<void> {
   for (const frame of frames) {
     connection.write(frame);
@@ -184,13 +140,13 @@ it('frames drawn at random end no process, and disturb no other connection', { t
   };
   const other = f.requester('h2c');
   await fc.assert(
-    fc.asyncProperty(fc.array(anyFrame, { minLength: 1, maxLength: 12 }), fc.boolean(), async (frames, apart) => {
+    fc.asyncProperty(fc.array(clientFrame, { minLength: 1, maxLength: 12 }), fc.boolean(), async (frames, apart) => {
       await play(await connect(f, 'h2c'), [get(1), ...frames], apart);
     }),
     { numRuns: 150, seed: 9113 },
   );
   await fc.assert(
-    fc.asyncProperty(fc.array(anyFrame, { minLength: 1, maxLength: 12 }), fc.boolean(), async (frames, apart) => {
+    fc.asyncProperty(fc.array(clientFrame, { minLength: 1, maxLength: 12 }), fc.boolean(), async (frames, apart) => {
       await play(await connect(f, 'h2'), frames, apart);
     }),
     { numRuns: 50, seed: 7541 },
