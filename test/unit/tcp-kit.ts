@@ -242,6 +242,11 @@ export class End {
     await until('a FIN', () => this.finished, { seen: () => this.closed });
   }
 
+  /** Closed from the other side, with an end or a reset. */
+  async isShut(): Promise<void> {
+    await until('an end', () => this.finished || this.closed !== null, { seen: () => this.text });
+  }
+
   /** With a reset, or without. */
   async isClosed(): Promise<string> {
     await until('a close', () => this.closed !== null, { seen: () => this.text });
