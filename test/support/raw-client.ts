@@ -42,6 +42,8 @@ export interface RawClientOptions {
   readonly tls?: ConnectionOptions | undefined;
   /** Do not read until `resume` is called. */
   readonly paused?: boolean;
+  /** Sent first, before TLS begins. */
+  readonly preface?: string;
 }
 
 export class RawClient {
@@ -87,6 +89,7 @@ export class RawClient {
       ...(options.localAddress === undefined ? {} : { localAddress: options.localAddress }),
     };
     const tcp = connectTcp({ ...base, allowHalfOpen: true, noDelay: true });
+    if (options.preface !== undefined) tcp.write(Buffer.from(options.preface, 'latin1'));
     const socket = tls === undefined ? tcp : connectTls({ ...tls, socket: tcp });
     const client = new RawClient(socket, tcp);
     if (options.paused === true) socket.pause();
