@@ -11,4 +11,6 @@ export const ports = {
   caddy: 19_040,
   caddyTls: 19_041,
   httpProxy3: 19_050,
+  udpBackend: 19_060,
+  udpRelay: 19_061,
 } as const;

@@ -2,11 +2,14 @@
 // Invariant: a contestant whose answer is wrong is not timed; contestants alternate, so a slow minute hits all of them.
 import { type Contestant, type Ground, startBackend } from './contestants.ts';
 import type { Load } from './load.ts';
+import type { Program } from './process.ts';
 
 export interface Question {
   readonly name: string;
   readonly asks: string;
   readonly contestants: readonly Contestant[];
+  /** What stands behind the contestants; an HTTP server when left out. */
+  readonly backend?: (ground: Ground) => Promise<Program>;
   /** Throws when the contestant does not do what is asked. */
   check(contestant: Contestant, ground: Ground): Promise<void>;
   load(contestant: Contestant, seconds: number): Promise<Load>;
@@ -37,7 +40,7 @@ export async function answer(
   progress: (text: string) => void,
 ): Promise<Result> {
   const results = new Map<string, Round[]>(question.contestants.map(({ name }) => [name, []]));
-  const backend = await startBackend(ground);
+  const backend = await (question.backend ?? startBackend)(ground);
   try {
     for (let round = 0; round < rounds; round++) {
       for (const contestant of question.contestants) {
