@@ -21,6 +21,7 @@ import { Tunnels } from '../../src/tcp/tunnels.ts';
 import type { LeafFor } from '../../src/tls/leaf-cache.ts';
 import { TlsTerminator } from '../../src/tls/terminator.ts';
 import { type Prepared, Traffic } from '../../src/traffic/traffic.ts';
+import { backendTlsCheck } from '../../src/upstream/backend-tls.ts';
 import { Backends } from '../../src/upstream/backends.ts';
 import { limits, snapshot, wholeDelta } from '../support/routing.ts';
 import { until } from '../support/wait.ts';
@@ -66,6 +67,7 @@ export class DataPlane {
       terminator,
       tunnels: new Tunnels(more),
     });
+    this.traffic.register(backendTlsCheck);
     this.traffic.register(terminator);
     this.traffic.register(this.entrypoints);
   }
