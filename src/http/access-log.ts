@@ -4,7 +4,7 @@ import { fstatSync, write, writeSync } from 'node:fs';
 import type { Clock, Timer } from '../base/clock.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
 import type { ExchangeRecord } from './exchange-record.ts';
-import { jsonText } from './json-text.ts';
+import { configuredJsonText, jsonText } from './json-text.ts';
 
 /** Writing is handed to another thread, which costs more than a hundred lines are worth. */
 const batchSize = 256 * 1024;
@@ -122,9 +122,10 @@ function jsonLine(record: ExchangeRecord, connection: ConnectionPlan, endedAt: n
   },"reason":"${record.reason}","duration_ms":${ms(endedAt - record.started)},"bytes_in":${record.bytesIn},"bytes_out":${
     record.bytesOut
   },"request_id":${jsonText(record.requestId)}`;
-  if (record.route !== '') line += `,"route":${jsonText(record.route)}`;
-  if (record.service !== '') line += `,"service":${jsonText(record.service)},"generation":${record.generation}`;
-  if (record.backend !== '') line += `,"backend":${jsonText(record.backend)}`;
+  if (record.route !== '') line += `,"route":${configuredJsonText(record.route)}`;
+  if (record.service !== '')
+    line += `,"service":${configuredJsonText(record.service)},"generation":${record.generation}`;
+  if (record.backend !== '') line += `,"backend":${configuredJsonText(record.backend)}`;
   if (record.heldMs > 0) line += `,"held_ms":${ms(record.heldMs)}`;
   if (backendReadyAt > 0) line += `,"connect_ms":${ms(backendReadyAt - backendAskedAt)}`;
   if (responseHeadAt > 0) line += `,"head_ms":${ms(responseHeadAt - backendReadyAt)}`;

@@ -102,13 +102,15 @@ export function prepareRequest(head: RequestHead, forwarding: Forwarding): void 
   const peer = connection.facts.peerAddress;
   if (proto === '') proto = connection.proto;
   if (forwardedPort === '') forwardedPort = portFor(proto, forwarding);
-  if (!hasHost) fields.push('Host', forwarding.hostHeader, FieldId.Host);
-  fields.push('X-Forwarded-For', chain === '' ? peer : `${chain}, ${peer}`, FieldId.XForwardedFor);
-  fields.push('X-Forwarded-Proto', proto, FieldId.XForwardedProto);
-  fields.push('X-Forwarded-Host', forwardedHost === '' ? forwarding.hostHeader : forwardedHost, FieldId.XForwardedHost);
-  fields.push('X-Forwarded-Port', forwardedPort, FieldId.XForwardedPort);
-  fields.push('X-Real-IP', forwarding.clientAddress, FieldId.XRealIp);
-  fields.push('X-Request-Id', forwarding.requestId, FieldId.XRequestId);
+  // Canonical names, addresses and numbers of ours, and values that came through the parser: nothing left to judge.
+  if (!hasHost) fields.pushParsed('Host', forwarding.hostHeader, FieldId.Host);
+  fields.pushParsed('X-Forwarded-For', chain === '' ? peer : `${chain}, ${peer}`, FieldId.XForwardedFor);
+  fields.pushParsed('X-Forwarded-Proto', proto, FieldId.XForwardedProto);
+  const sentHost = forwardedHost === '' ? forwarding.hostHeader : forwardedHost;
+  fields.pushParsed('X-Forwarded-Host', sentHost, FieldId.XForwardedHost);
+  fields.pushParsed('X-Forwarded-Port', forwardedPort, FieldId.XForwardedPort);
+  fields.pushParsed('X-Real-IP', forwarding.clientAddress, FieldId.XRealIp);
+  fields.pushParsed('X-Request-Id', forwarding.requestId, FieldId.XRequestId);
   if (forwarding.forwardedField || elements !== '') {
     fields.push('Forwarded', forwardedValue(elements, forwarding), FieldId.Forwarded);
   }
