@@ -197,8 +197,29 @@ export interface RouteRow {
 export interface TrafficStatus {
   readonly at: number;
   readonly entrypoints: readonly EntrypointStatus[];
+  /** One for each udp entrypoint. */
+  readonly datagrams: readonly DatagramTraffic[];
   readonly routes: readonly RouteTraffic[];
   readonly services: readonly ServiceTraffic[];
+}
+
+/** `in` is from clients, `out` is to them. */
+export interface DatagramTraffic {
+  readonly entrypoint: string;
+  readonly flows: number;
+  /** Flows ever begun. */
+  readonly begun: number;
+  readonly evicted: number;
+  readonly datagramsIn: number;
+  readonly datagramsOut: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+  /** Datagrams that went no further, by reason; "source": the sender may not use the entrypoint. */
+  readonly dropped: Readonly<Record<string, number>>;
+  /** Datagrams that backends refused (ICMP). */
+  readonly refused: number;
+  /** Other failures of sockets. */
+  readonly errors: number;
 }
 
 export interface RouteTraffic {

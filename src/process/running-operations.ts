@@ -6,6 +6,7 @@ import { compileRouting } from '../config/compile.ts';
 import { loadConfig, type Problem } from '../config/load.ts';
 import { formatBind, routingChanges } from '../model/changes.ts';
 import type { RoutingPart, Service } from '../model/snapshot.ts';
+import { datagramTraffic } from './datagram-traffic.ts';
 import {
   type ConnectionCounters,
   certificateRows,
@@ -132,6 +133,11 @@ export class RunningOperations implements Operations {
     return {
       at: Date.now(),
       entrypoints: routing.entrypoints.map((entrypoint) => entrypointStatus(entrypoint, stats, counters)),
+      datagrams: routing.entrypoints
+        .filter(({ protocol }) => protocol === 'udp')
+        .map((entrypoint) =>
+          datagramTraffic(entrypoint, stats, (family) => this.#serving.metrics.sum(metrics, `turnpike_${family}`)),
+        ),
       routes: routeTraffic(routing, this.#serving.metrics.sum(metrics, 'turnpike_http_requests_total')),
       services: routing.services.map((service) => serviceTraffic(service, snapshot, stats, this.#isEjected)),
     };

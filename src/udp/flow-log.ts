@@ -12,34 +12,31 @@ export class FlowLog {
     this.#log = log;
   }
 
-  /** @param endedAt  wall clock */
+  /** @param endedAt  monotonic milliseconds */
   flowEnded(flow: Flow, entrypoint: string, why: FlowEnd, endedAt: number): void {
     const format = this.#log.wanted;
     if (format === null) return;
-    this.#log.write(
-      format === 'json' ? jsonLine(flow, entrypoint, why, endedAt) : prettyLine(flow, entrypoint, why, endedAt),
-    );
+    const line = format === 'json' ? jsonLine : prettyLine;
+    this.#log.write(line(flow, entrypoint, why, ms(endedAt - flow.started)));
   }
 }
 
-function jsonLine(flow: Flow, entrypoint: string, why: FlowEnd, endedAt: number): string {
+function jsonLine(flow: Flow, entrypoint: string, why: FlowEnd, durationMs: number): string {
   let line = `{"time":"${isoTime(flow.startedAt)}","client":${jsonText(flow.client)},"client_port":${
     flow.port
-  },"protocol":"udp","entrypoint":${jsonText(entrypoint)},"reason":"${why}","duration_ms":${ms(
-    endedAt - flow.startedAt,
-  )},"bytes_in":${flow.bytesIn},"bytes_out":${flow.bytesOut},"datagrams_in":${flow.datagramsIn},"datagrams_out":${
-    flow.datagramsOut
-  }`;
+  },"protocol":"udp","reason":"${why}","duration_ms":${durationMs},"bytes_in":${flow.bytesIn},"bytes_out":${
+    flow.bytesOut
+  },"datagrams_in":${flow.datagramsIn},"datagrams_out":${flow.datagramsOut}`;
   if (flow.serviceName !== '') line += `,"service":${jsonText(flow.serviceName)},"generation":${flow.generation}`;
   if (flow.backend !== '') line += `,"backend":${jsonText(flow.backend)}`;
   if (flow.refusals > 0) line += `,"refused":${flow.refusals}`;
-  return `${line}}\n`;
+  return `${line},"entrypoint":${jsonText(entrypoint)}}\n`;
 }
 
-function prettyLine(flow: Flow, entrypoint: string, why: FlowEnd, endedAt: number): string {
+function prettyLine(flow: Flow, entrypoint: string, why: FlowEnd, durationMs: number): string {
   const time = isoTime(flow.startedAt).slice(11, 23);
-  const to = flow.backend === '' ? '' : ` → ${flow.serviceName} #${flow.generation} ${flow.backend}`;
+  const to = flow.backend === '' ? flow.serviceName : `${flow.serviceName} #${flow.generation} ${flow.backend}`;
   const client = flow.client.includes(':') ? `[${flow.client}]` : flow.client;
-  const moved = `${flow.datagramsIn}/${flow.datagramsOut} datagrams ${flow.bytesIn}/${flow.bytesOut} bytes`;
-  return `${time} udp ${entrypoint} ${moved} ${ms(endedAt - flow.startedAt)}ms ${client}:${flow.port}${to} (${why})\n`;
+  const bytes = `${flow.bytesIn}↑ ${flow.bytesOut}↓`;
+  return `${time} ${why} udp ${entrypoint} ${bytes} ${durationMs}ms ${client}:${flow.port} → ${to || '-'}\n`;
 }

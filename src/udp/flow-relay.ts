@@ -177,7 +177,7 @@ export class FlowRelay implements DeadlineHolder, FlowHost {
     this.#table.remove(flow);
     cells.active.value--;
     cells.ended(why).value++;
-    this.#deps.log.flowEnded(flow, entrypoint, why, this.#deps.clock.now());
+    this.#deps.log.flowEnded(flow, entrypoint, why, this.#deps.clock.monotonic());
     this.#checkEmpty();
   }
 
@@ -192,7 +192,7 @@ export class FlowRelay implements DeadlineHolder, FlowHost {
     message: Buffer | null,
   ): Drop | null {
     if (this.#draining) return 'draining';
-    const flow = new Flow(this, key, address, port, client, this.#deps.clock.now());
+    const flow = new Flow(this, key, address, port, client, this.#deps.clock);
     const drop = flow.arrive(avoid);
     if (drop !== null) return drop;
     const { cells, maxFlows } = this.#settings;

@@ -3,6 +3,7 @@
 // go on in the order in which they came, also those that were kept while it waited.
 import { createSocket, type Socket } from 'node:dgram';
 import { isIP } from 'node:net';
+import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import type { ClaimHolder, EndReason } from '../traffic/claim.ts';
 import type { GenerationResource, LiveGeneration, LiveService, Waiter } from '../traffic/live-service.ts';
@@ -60,7 +61,9 @@ export class Flow extends TableEntry<Flow> implements ClaimHolder, Waiter {
   readonly port: number;
   /** The same address without an IPv4 prefix or a zone. */
   readonly client: string;
+  /** Wall clock and monotonic milliseconds of its beginning. */
   readonly startedAt: number;
+  readonly started: number;
   datagramsIn = 0;
   datagramsOut = 0;
   bytesIn = 0;
@@ -79,14 +82,14 @@ export class Flow extends TableEntry<Flow> implements ClaimHolder, Waiter {
   #unanswered = 0;
   #ended = false;
 
-  /** `startedAt`: wall clock. */
-  constructor(host: FlowHost, key: string, address: string, port: number, client: string, startedAt: number) {
+  constructor(host: FlowHost, key: string, address: string, port: number, client: string, clock: Clock) {
     super(key);
     this.#host = host;
     this.address = address;
     this.port = port;
     this.client = client;
-    this.startedAt = startedAt;
+    this.startedAt = clock.now();
+    this.started = clock.monotonic();
   }
 
   /** `host:port` as configured; '' before one was chosen. */

@@ -82,7 +82,7 @@ export function fakeOperations(over: Partial<Operations> = {}): Operations {
     }),
     status: async () => idleStatus,
     routes: async () => [],
-    traffic: async () => ({ at: 0, entrypoints: idleStatus.entrypoints, routes: [], services: [] }),
+    traffic: async () => ({ at: 0, entrypoints: idleStatus.entrypoints, datagrams: [], routes: [], services: [] }),
     switchService: async () => cleanReport,
     pauseService: change('paused'),
     resumeService: change('run'),

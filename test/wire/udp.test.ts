@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { paths } from '../../src/control/api.ts';
 import { freePort } from '../support/ports.ts';
-import { Turnpike } from '../support/turnpike.ts';
+import { Turnpike, turnpikeCommand } from '../support/turnpike.ts';
 import { closeUdp, freeUdpPort, isUdpPortFree, UdpBackend, UdpClient, udpOwner } from '../support/udp.ts';
 import { sleep, until } from '../support/wait.ts';
 
@@ -81,12 +81,29 @@ test('clients are told apart, datagrams keep their borders and order, and everyt
   const large = Buffer.alloc(65_507, 'large ');
   expect(await one.ask(large)).toBe(large.toString());
 
+  const bytes = 65_507 + one.texts.slice(0, 50).join('').length + two.texts.join('').length;
   const traffic = await turnpike.traffic();
   expect(traffic.entrypoints[0]).toMatchObject({ name: 'games', protocol: 'udp', connections: 2, accepted: 2 });
   expect(traffic.services[0]).toMatchObject({ service: 'game', active: 2 });
+  expect(traffic.datagrams).toEqual([
+    {
+      entrypoint: 'games',
+      flows: 2,
+      begun: 2,
+      evicted: 0,
+      datagramsIn: 102,
+      datagramsOut: 102,
+      bytesIn: bytes,
+      bytesOut: bytes,
+      dropped: {},
+      refused: 0,
+      errors: 0,
+    },
+  ]);
+  const told = turnpikeCommand(['traffic', 'status', '--config', turnpike.configFile]);
+  expect(told.stdout).toMatch(new RegExp(`^games +2 +0 +102 +102 +${bytes} +${bytes} +0 +0 +0$`, 'm'));
   expect(await metric(turnpike, 'turnpike_udp_datagrams_total{entrypoint="games",direction="in"}')).toBe(102);
   expect(await metric(turnpike, 'turnpike_udp_datagrams_total{entrypoint="games",direction="out"}')).toBe(102);
-  const bytes = 65_507 + one.texts.slice(0, 50).join('').length + two.texts.join('').length;
   expect(await metric(turnpike, 'turnpike_entrypoint_bytes_total{entrypoint="games",direction="received"}')).toBe(
     bytes,
   );
@@ -261,7 +278,7 @@ test('narrowed trusted_cidrs end the flows of those who do not belong, at once a
   expect(result.outcome).toBe('applied');
   expect((await turnpike.traffic()).entrypoints[0]!.connections).toBe(1);
   outside.send('let me in');
-  await until('the refusal', async () => (await turnpike.traffic()).entrypoints[0]!.refused === 1);
+  await until('the refusal', async () => (await turnpike.traffic()).datagrams[0]!.dropped['source'] === 1);
   await inside.ask('still here');
   expect(outside.got.length).toBe(1);
   expect(outside.refused).toBe(0);
@@ -386,9 +403,10 @@ test('workers that are replaced hand the port over', async () => {
   expect(before).not.toContain(owner);
 });
 
-test('a DNS server answers dig through it, every time', async () => {
+test('a DNS server answers dig on one number over UDP and TCP, also when it takes both for one answer', async () => {
   const dnsPort = await freeUdpPort();
-  const port = await freeUdpPort();
+  let port = await freePort();
+  while (!(await isUdpPortFree(port))) port = await freePort();
   const server = spawn(
     'dnsmasq',
     [
@@ -408,7 +426,18 @@ test('a DNS server answers dig through it, every time', async () => {
     { stdio: 'ignore' },
   );
   try {
-    const turnpike = await start({ port, backends: [`127.0.0.1:${dnsPort}`] });
+    const turnpike = await start({
+      port,
+      backends: [`127.0.0.1:${dnsPort}`],
+      service: `tcp = "127.0.0.1:${dnsPort}"`,
+      more: `[entrypoints.games-tcp]
+address = "127.0.0.1:${port}"
+protocol = "tcp"
+[[routers.tcp]]
+entrypoint = "games-tcp"
+service = "game"
+`,
+    });
     const dig = (...args: string[]): string =>
       spawnSync('dig', ['@127.0.0.1', '-p', String(port), '+short', '+tries=1', '+time=3', ...args], {
         encoding: 'utf8',
@@ -416,8 +445,12 @@ test('a DNS server answers dig through it, every time', async () => {
     await until('the DNS server', () => dig('app.test') === '192.0.2.7');
     for (let i = 0; i < 10; i++) expect(dig(`host-${i}.app.test`)).toBe('192.0.2.7');
     expect(dig('+bufsize=4096', '+ignore', 'long.test', 'TXT')).toContain('z'.repeat(250));
+    expect(dig('+tcp', 'app.test')).toBe('192.0.2.7');
+    // Too long for 512 bytes: the answer over UDP says so, and dig asks again over TCP.
+    expect(dig('+bufsize=512', 'long.test', 'TXT')).toContain('z'.repeat(250));
     await end(turnpike);
-    expect(flowLines(turnpike).length).toBeGreaterThanOrEqual(12);
+    expect(flowLines(turnpike).length).toBeGreaterThanOrEqual(13);
+    expect(turnpike.log.filter((line) => line['protocol'] === 'tcp' && line['reason'] === 'ended').length).toBe(2);
   } finally {
     server.kill('SIGKILL');
   }

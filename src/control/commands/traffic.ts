@@ -1,7 +1,7 @@
 // `turnpike traffic status`: counters per entrypoint, route and backend.
 // Invariant: numbers are sums over all workers, gone ones included.
 import type { Command } from 'commander';
-import type { TrafficStatus } from '../../process/operations.ts';
+import type { DatagramTraffic, TrafficStatus } from '../../process/operations.ts';
 import { paths } from '../api.ts';
 import {
   type ClientOptions,
@@ -41,6 +41,7 @@ export function formatTraffic(status: TrafficStatus, terminal: Terminal): string
         String(each.refused),
       ]),
     ),
+    ...formatDatagrams(status.datagrams, terminal),
     '',
     ...formatTableWithHeading(
       terminal,
@@ -66,6 +67,32 @@ export function formatTraffic(status: TrafficStatus, terminal: Terminal): string
           String(backend.failures),
         ]),
       ),
+    ),
+  ];
+}
+
+/** In: from clients. Out: to them. */
+function formatDatagrams(rows: readonly DatagramTraffic[], terminal: Terminal): string[] {
+  if (rows.length === 0) return [];
+  return [
+    '',
+    ...formatTableWithHeading(
+      terminal,
+      ['UDP', 'FLOWS', 'EVICTED', 'IN', 'OUT', 'BYTES IN', 'BYTES OUT', 'ICMP', 'ERRORS', 'DROPPED'],
+      rows.map((each) => [
+        each.entrypoint,
+        String(each.flows),
+        String(each.evicted),
+        String(each.datagramsIn),
+        String(each.datagramsOut),
+        String(each.bytesIn),
+        String(each.bytesOut),
+        String(each.refused),
+        String(each.errors),
+        Object.entries(each.dropped)
+          .map(([why, count]) => `${count} ${why}`)
+          .join(', ') || '0',
+      ]),
     ),
   ];
 }
