@@ -23,12 +23,13 @@ interface ExplainOptions extends ClientOptions {
 export function addExplain(program: Command, context: CommandContext): void {
   const command = program
     .command('explain')
-    .summary('what would happen to a request, and which line decides')
+    .summary('what would happen to a request or connection, and which line decides')
     .description(
       'Shows step by step what the running Turnpike would do with a request, and which line of the configuration decides\n' +
-        'each step. Nothing is sent. The reason at the end is the word that the access log uses.',
+        'each step. Nothing is sent. The reason at the end is the word that the access log uses. tcp://, tls:// and\n' +
+        'udp:// ask about connections and datagrams.',
     )
-    .argument('<url>', 'http:// or https:// URL, as a client would ask for it')
+    .argument('<url>', 'http:// or https:// URL, as a client would ask for it; or tcp://HOST:PORT, tls://, udp://')
     .option('--from <ip>', 'address of the client')
     .option('--sni <name>', 'name in the TLS handshake, when it is not the host of the URL')
     .option('--method <method>', 'request method', 'GET')
@@ -50,6 +51,7 @@ export function addExplain(program: Command, context: CommandContext): void {
     'explain https://app.example.com/login',
     'explain http://app.example.com/ --from 203.0.113.7',
     'explain https://app.example.com/ --sni other.example.com --method POST',
+    'explain tcp://localhost:5432 --from 203.0.113.7',
   );
 }
 

@@ -7,7 +7,7 @@ import type { RequestHead } from '../../message/head.ts';
 import { formatBind } from '../../model/changes.ts';
 import { canonicalAuthority } from '../../model/host.ts';
 import { findHost, type RoutingTable } from '../../model/routing-table.ts';
-import type { Entrypoint, Settings } from '../../model/snapshot.ts';
+import type { Entrypoint, EntrypointProtocol, Settings } from '../../model/snapshot.ts';
 import type { ExplainBody } from '../api.ts';
 import { UsageError } from '../request-body.ts';
 import type { ExplainOutcome, Trace } from './trace.ts';
@@ -15,6 +15,8 @@ import type { ExplainOutcome, Trace } from './trace.ts';
 export interface Asked {
   readonly url: string;
   readonly method: string;
+  /** `bytes`: whatever a TCP client sends; `datagrams`: whatever a UDP client sends. */
+  readonly carries: 'http' | 'bytes' | 'datagrams';
   readonly tls: boolean;
   /** Canonical. */
   readonly host: string;
@@ -31,17 +33,26 @@ export interface Asked {
   readonly head: RequestHead;
 }
 
-const schemes: Readonly<Record<string, boolean>> = { 'http:': false, 'ws:': false, 'https:': true, 'wss:': true };
+const schemes: Readonly<Record<string, Pick<Asked, 'carries' | 'tls'>>> = {
+  'http:': { carries: 'http', tls: false },
+  'ws:': { carries: 'http', tls: false },
+  'https:': { carries: 'http', tls: true },
+  'wss:': { carries: 'http', tls: true },
+  'tcp:': { carries: 'bytes', tls: false },
+  'tls:': { carries: 'bytes', tls: true },
+  'udp:': { carries: 'datagrams', tls: false },
+};
 
 export function parseQuestion(question: ExplainBody, entrypoints: readonly string[]): Asked {
   const { method, from, sni, entrypoint } = question;
   const url = URL.parse(question.url);
-  const tls = url === null ? undefined : schemes[url.protocol];
-  if (url === null || tls === undefined) {
+  const scheme = url === null ? undefined : schemes[url.protocol];
+  if (url === null || scheme === undefined) {
     throw new UsageError(
-      `${question.url}: a URL with http:// or https:// is accepted, such as https://app.example.com/`,
+      `${question.url}: a URL with http:// or https:// is accepted, such as https://app.example.com/; or tcp://HOST:PORT, tls://, udp://`,
     );
   }
+  const { carries, tls } = scheme;
   const authority = canonicalAuthority(url.host);
   if (authority === null) throw new UsageError(`${url.host} is not a host that a request can name`);
   if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(method)) throw new UsageError(`--method ${method} is not a method`);
@@ -49,10 +60,14 @@ export function parseQuestion(question: ExplainBody, entrypoints: readonly strin
   if (entrypoint !== null && !entrypoints.includes(entrypoint)) {
     throw new UsageError(`--entrypoint ${entrypoint}: there is ${entrypoints.join(', ') || 'none'}`);
   }
-  if (sni !== null && !tls) throw new UsageError('--sni belongs to an https:// URL');
+  if (sni !== null && !tls) throw new UsageError('--sni belongs to an https:// URL, or to tls://');
+  if (carries !== 'http' && authority.port === null && entrypoint === null && !tls) {
+    throw new UsageError(`${question.url} has no port, and nothing else tells the entrypoint`);
+  }
   return {
     url: url.href,
     method,
+    carries,
     tls,
     host: authority.host,
     port: authority.port ?? (tls ? 443 : 80),
@@ -76,12 +91,19 @@ export function parseQuestion(question: ExplainBody, entrypoints: readonly strin
   };
 }
 
-const plainProtocols = ['http', 'smart_tcp'];
-const tlsProtocols = ['https', 'smart_tcp', 'tls_mux'];
+/** A tcp entrypoint takes what comes; the others know what they want. */
+function takersOf({ carries, tls }: Asked): readonly EntrypointProtocol[] {
+  if (carries === 'datagrams') return ['udp'];
+  if (tls) return ['https', 'smart_tcp', 'tls_mux', 'tcp'];
+  return carries === 'http' ? ['http', 'smart_tcp', 'tcp'] : ['tcp', 'smart_tcp'];
+}
 
 export function chooseEntrypoint(asked: Asked, table: RoutingTable, trace: Trace): Entrypoint | ExplainOutcome {
-  const all = [...table.entrypoints.values()].map((each) => each.entrypoint);
-  const wanted = asked.tls ? tlsProtocols : plainProtocols;
+  const transport = asked.carries === 'datagrams' ? 'udp' : 'tcp';
+  const all = [...table.entrypoints.values()]
+    .map((each) => each.entrypoint)
+    .filter((each) => each.name === asked.entrypoint || (each.protocol === 'udp') === (transport === 'udp'));
+  const wanted = takersOf(asked);
   const named = asked.entrypoint === null ? null : all.find((each) => each.name === asked.entrypoint)!;
   const onPort = all.filter((each) => each.port === asked.port || each.publicPort === asked.port);
   const found = named ?? onPort.find((each) => wanted.includes(each.protocol)) ?? onPort[0];
@@ -90,10 +112,11 @@ export function chooseEntrypoint(asked: Asked, table: RoutingTable, trace: Trace
       trace.pass('entrypoint', describe(found), found.origin);
       return found;
     }
-    const speaks = asked.tls ? 'no TLS' : 'TLS only';
-    return trace.stop('entrypoint', `${describe(found)} speaks ${speaks}`, found.origin, closed);
+    return trace.stop('entrypoint', `${describe(found)} ${unfitTexts[found.protocol]}`, found.origin, closed);
   }
-  const possible = asked.portGiven ? [] : all.filter((each) => wanted.includes(each.protocol));
+  const possible = asked.portGiven
+    ? []
+    : all.filter((each) => each.protocol !== 'tcp' && wanted.includes(each.protocol));
   const serves = (each: Entrypoint): boolean => findHost(table.entrypoints.get(each.name)!.hosts, asked.host) !== null;
   const guess = possible.find(serves) ?? possible[0];
   if (guess === undefined) {
@@ -103,6 +126,16 @@ export function chooseEntrypoint(asked: Asked, table: RoutingTable, trace: Trace
   trace.pass('entrypoint', `${describe(guess)}, assumed: none has port ${asked.port}`, guess.origin);
   return guess;
 }
+
+/** What makes an entrypoint unfit for something that it does not take. */
+const unfitTexts: Readonly<Record<EntrypointProtocol, string>> = {
+  http: 'speaks no TLS',
+  https: 'speaks TLS only',
+  tls_mux: 'speaks TLS only',
+  smart_tcp: 'takes no datagrams',
+  tcp: 'takes no datagrams',
+  udp: 'takes datagrams only',
+};
 
 const closed: ExplainOutcome = { status: null, reason: null, text: 'no answer: the connection fails' };
 

@@ -15,6 +15,7 @@ import type { Entrypoint, Route } from '../../model/snapshot.ts';
 import type { ExplainFacts } from '../../process/operations.ts';
 import type { ExplainBody } from '../api.ts';
 import { type Asked, admitClient, chooseEntrypoint, parseQuestion } from './arrival.ts';
+import { explainPassing } from './passing.ts';
 import { explainService } from './service.ts';
 import { explainHandshake, explainMisdirection, explainPlaintext, locationOf } from './tls.ts';
 import { type ExplainOutcome, type Explanation, isOutcome, Trace } from './trace.ts';
@@ -25,7 +26,8 @@ export function explain(facts: ExplainFacts, question: ExplainBody): Explanation
   const asked = parseQuestion(question, [...table.entrypoints.keys()]);
   const trace = new Trace();
   const outcome = walk(asked, facts, table, trace);
-  return { request: `${asked.method} ${asked.url}`, revision: facts.revision, steps: trace.steps, outcome };
+  const request = asked.carries === 'http' ? `${asked.method} ${asked.url}` : asked.url;
+  return { request, revision: facts.revision, steps: trace.steps, outcome };
 }
 
 function walk(asked: Asked, facts: ExplainFacts, table: RoutingTable, trace: Trace): ExplainOutcome {
@@ -33,10 +35,19 @@ function walk(asked: Asked, facts: ExplainFacts, table: RoutingTable, trace: Tra
   if (isOutcome(entrypoint)) return entrypoint;
   const client = admitClient(asked, entrypoint, facts.routing.settings, trace);
   if (isOutcome(client)) return client;
+  const passed = explainPassing(asked, entrypoint, facts, table, trace);
+  if (passed !== null) return passed;
   const tls = asked.tls
     ? explainHandshake(asked, entrypoint, table, certificateIndex(facts.certificates), trace)
     : null;
   if (tls !== null && isOutcome(tls)) return tls;
+  if (asked.carries !== 'http') {
+    return trace.stop('protocol', 'TLS ends here, and what is inside must be HTTP', entrypoint.origin, {
+      status: null,
+      reason: null,
+      text: 'served as HTTPS: ask again with https://',
+    });
+  }
   if (asked.method === 'CONNECT') {
     return trace.stop('method', 'CONNECT is for forward proxies', null, {
       status: 405,

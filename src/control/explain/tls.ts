@@ -30,10 +30,23 @@ export function explainHandshake(
   const sent = asked.sni ?? (isAddressLiteral(asked.host) ? null : asked.host);
   const local = asked.host.replace(/^\[|\]$/g, '');
   const identity = chooseIdentity(table, index, entrypoint.name, sent, local);
+  const origin = sent === null ? null : (findHost(table.reserved, sent.toLowerCase())?.host.origin ?? null);
+  return explainIdentity(identity, sent, origin, trace);
+}
+
+/**
+ * What the client is shown, or why the handshake ends.
+ * @param origin  the line that a refusal comes from
+ */
+export function explainIdentity(
+  identity: Identity,
+  sent: string | null,
+  origin: string | null,
+  trace: Trace,
+): TlsFacts | ExplainOutcome {
   const sni = sent === null ? 'no SNI' : `SNI ${sent}`;
   if (identity.kind === 'refuse') {
     const why = refusalTexts[identity.reason] ?? identity.reason;
-    const origin = sent === null ? null : (findHost(table.reserved, sent.toLowerCase())?.host.origin ?? null);
     return trace.stop('certificate', `${sni}: ${why}`, origin, {
       status: null,
       reason: null,
@@ -43,7 +56,7 @@ export function explainHandshake(
   const { choice, profile, serverName } = identity;
   const names = choice.kind === 'internal' ? [choice.name] : choice.certificate.names;
   trace.pass('certificate', `${sni}: ${describeChoice(choice)}`, originOf(choice));
-  if (profile.id !== defaultProfileId) {
+  if (profile.id !== defaultProfileId && profile.http) {
     const { clientAuth, minVersion } = profile;
     const asks =
       clientAuth === null ? '' : `, client certificate ${clientAuth.mode === 'require' ? 'required' : 'asked for'}`;
