@@ -18,7 +18,7 @@ const f = useProxy({
   limits: `
 header_timeout = "1s"
 tls_handshake_timeout = "1s"
-keep_alive_timeout = "1s"
+keep_alive_timeout = "1500ms"
 body_idle_timeout = "1s"
 stream_idle_timeout = "1s"
 backend_head_timeout = "5s"
