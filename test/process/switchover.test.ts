@@ -1,4 +1,7 @@
 // The guarantees of a switch, by an independent client log: nothing fails, nothing is stale, old backends may go.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { TestCa } from '../support/certificates.ts';
 import { ClientLog } from '../support/client-log.ts';
@@ -6,7 +9,7 @@ import { GenerationBackend, LastingWebSocket, Load } from '../support/generation
 import { closeH2Connections } from '../support/h2-frames.ts';
 import { freePorts } from '../support/ports.ts';
 import { closeRawClients, RawClient } from '../support/raw-client.ts';
-import { Turnpike } from '../support/turnpike.ts';
+import { repository, Turnpike } from '../support/turnpike.ts';
 import { sleep, until } from '../support/wait.ts';
 
 const ca = new TestCa('Switchover tests');
@@ -25,9 +28,20 @@ async function backend(number: number): Promise<GenerationBackend> {
   return started;
 }
 
-async function start(first: GenerationBackend, options: { workers?: number; route?: string; more?: string } = {}) {
+interface StartOptions {
+  readonly workers?: number;
+  readonly route?: string;
+  readonly more?: string;
+  readonly entry?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+async function start(first: GenerationBackend, options: StartOptions = {}) {
   const [web, secure] = (await freePorts(2)) as [number, number];
+  const { entry, env } = options;
   const p = await Turnpike.start({
+    ...(entry === undefined ? {} : { entry }),
+    ...(env === undefined ? {} : { env }),
     config: `
 workers = ${options.workers ?? 2}
 [entrypoints.web]
@@ -120,6 +134,49 @@ describe('200 switches under load', () => {
   });
 });
 
+describe('a worker that lags behind', () => {
+  // One worker commits at once, the other one is told 300 ms later: whatever reaches the late one meanwhile was sent
+  // after clients had seen the new backend.
+  it('never answers from the old backend once another one answered from the new', { timeout: 60_000 }, async () => {
+    const first = await backend(0);
+    const stepFile = join(tmpdir(), `turnpike-step-${process.pid}`);
+    const { p, target } = await start(first, {
+      entry: join(repository, 'test/support/stepping-entry.ts'),
+      env: { TURNPIKE_TEST_STEP: stepFile },
+    });
+    const log = new ClientLog();
+    const load = new Load({
+      target,
+      host: 'app.test',
+      log,
+      h1Clients: 24,
+      h2Connections: 4,
+      h2Streams: 2,
+      wsClients: 2,
+    });
+    await sleep(300);
+    const reports: Promise<unknown>[] = [];
+    for (let number = 1; number <= 12; number++) {
+      const next = await backend(number);
+      writeFileSync(stepFile, 'commit delay-worker');
+      await new Promise<void>((resolve, reject) => {
+        const acknowledged = (at: number): void => {
+          log.acknowledgements.push({ at, generation: number });
+          resolve();
+        };
+        reports.push(p.switchService('app.test', [next.address], { acknowledged }).catch(reject));
+      });
+      await sleep(100);
+    }
+    await load.stop();
+    await Promise.all(reports);
+    expect(log.failures).toEqual([]);
+    expect(log.afterAcknowledgement.slice(0, 5), 'guarantee (a)').toEqual([]);
+    expect(log.goingBack.slice(0, 5), 'guarantee (b)').toEqual([]);
+    await p.stop();
+  });
+});
+
 describe('a switch', () => {
   // dokku/dokku#5627, #8282, coollabsio/coolify#8627, caprover/caprover#1690: both versions got requests meanwhile.
   it('lets requests in work finish on the old backend, then closes its idle connections', async () => {
@@ -165,7 +222,7 @@ describe('a switch', () => {
     const [one, two, three] = [await backend(1), await backend(2), await backend(3)];
     const { p, target } = await start(one);
     await p.switchService('app.test', [two.address]);
-    const config = (await import('node:fs')).readFileSync(p.configFile, 'utf8');
+    const config = readFileSync(p.configFile, 'utf8');
     const { directory } = p;
     p.child.kill('SIGTERM');
     await p.exited;

@@ -1,15 +1,17 @@
 // `turnpike serve` with a saboteur: when a file named by TURNPIKE_TEST_STEP holds "STEP ACTION", the next publication is
 // met at that step with that action. Workers run the ordinary program.
-// Invariant: changes nothing in how a publication runs; it only kills or stops processes between two of its steps.
+// Invariant: changes nothing in how a publication runs; it only kills, stops or delays between two of its steps.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createControlHandler } from '../../src/control/server.ts';
 import type { StepName } from '../../src/process/publication-run.ts';
 import { serve } from '../../src/process/serve.ts';
+import type { WorkerChannel } from '../../src/process/worker-handle.ts';
 
 const file = process.env['TURNPIKE_TEST_STEP'] ?? '';
 const configFile = process.argv.at(-1) ?? '';
 
-function before(step: StepName, workers: readonly { readonly id: string; kill(): void }[]): void {
+function before(step: StepName, workers: readonly WorkerChannel[]): void {
   if (!existsSync(file)) return;
   const [wanted, action] = readFileSync(file, 'utf8').trim().split(' ');
   if (step !== wanted) return;
@@ -24,11 +26,26 @@ function before(step: StepName, workers: readonly { readonly id: string; kill():
     case 'kill-workers':
       for (const worker of workers) worker.kill();
       break;
-    case 'stop-worker': {
-      const pid = Number(workers[0]?.id.split('/')[1]);
-      process.kill(pid, 'SIGSTOP');
-    }
+    case 'stop-worker':
+      process.kill(pidOf(workers[0]), 'SIGSTOP');
+      break;
+    case 'delay-worker':
+      if (workers[0] !== undefined) delayNext(workers[0]);
   }
+}
+
+/** The next question reaches this worker 300 ms late. */
+function delayNext(worker: WorkerChannel): void {
+  const ask = worker.ask.bind(worker);
+  worker.ask = async (question, members) => {
+    worker.ask = ask;
+    await sleep(300);
+    return ask(question, members);
+  };
+}
+
+function pidOf(worker: { readonly id: string } | undefined): number {
+  return Number(worker?.id.split('/')[1]);
 }
 
 process.exitCode = await serve({ configFile, createControlHandler, observer: { before } });
