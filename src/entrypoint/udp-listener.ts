@@ -37,12 +37,15 @@ function bindTo(entrypoint: Entrypoint, address: string, port: number): Socket {
 
 function makeSocket(address: string): Socket {
   const family = isIPv6(address) ? 6 : 4;
-  return createSocket({
+  const socket = createSocket({
     type: `udp${family}`,
     recvBufferSize: receiveBuffer,
     // Replies go to numeric addresses, as they came: nothing is looked up, and nothing waits for a turn.
     lookup: (host, _options, callback) => callback(null, host, family),
   });
+  // Nobody listens on it yet; an error that nobody hears would end the process.
+  socket.on('error', () => {});
+  return socket;
 }
 
 export class UdpListener {

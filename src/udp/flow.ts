@@ -125,7 +125,9 @@ export class Flow extends TableEntry<Flow> implements ClaimHolder, Waiter {
     this.#claimed = generation;
     this.#backend = backend;
     this.generation = generation.generation.number;
-    return this.#open(backend);
+    const drop = this.#open(backend);
+    // No way to this one from here; perhaps there is one to another.
+    return drop === 'no-live-backend' && avoid === null ? this.arrive(backend.address) : drop;
   }
 
   /** A datagram from the client. */

@@ -28,7 +28,9 @@ export class Resolver {
       return null;
     }
     this.#asked.set(host, [listener]);
-    lookup(host, (error, address) => this.#answered(host, error === null ? address : null));
+    // Nothing tells that a datagram did not arrive, so no other address would be tried: what is asked for first is what
+    // names of both families mean on most machines and networks.
+    lookup(host, { order: 'ipv4first' }, (error, address) => this.#answered(host, error === null ? address : null));
     return null;
   }
 

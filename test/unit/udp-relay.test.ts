@@ -255,6 +255,14 @@ test('without any live backend new clients are dropped and counted, and nothing 
   expect(await kit.ask(1000, 'hello')).toBe('hello');
 });
 
+test('a backend that no route leads to costs nothing but a look at the other one', async () => {
+  const backend = await UdpBackend.start();
+  const kit = kitFor(udpService(1, ['255.255.255.255:9', backend.address]));
+  for (let port = 1000; port < 1004; port++) expect(await kit.ask(port, 'hello')).toBe('hello');
+  expect(kit.relay.flows).toBe(4);
+  expect(kit.traffic.service('game')!.current.active).toBe(4);
+});
+
 test('a backend that is named resolves, and what came meanwhile arrives in order', async () => {
   const backend = await UdpBackend.start();
   const kit = kitFor(udpService(1, [`localhost:${backend.port}`]));
