@@ -12,6 +12,7 @@ import type { Transport } from '../support/transports.ts';
 import { sleep, until } from '../support/wait.ts';
 import { acceptHandshake, handshake } from '../support/websocket-frames.ts';
 import { connect, get, post, requestBlock } from './support/flood.ts';
+import { othersAreServed } from './support/provoke.ts';
 
 const f = useProxy({
   workers: 1,
@@ -131,11 +132,10 @@ async function allAreCutOff(kinds: readonly Slow[], open: () => Promise<Socket>)
       ),
     ];
     // An ordinary client is served all the while.
-    const other = f.requester('h1');
     await until(
       'the slow ones to be cut off',
       async () => {
-        expect((await other.request({ host: 'alive.test' })).status).toBe(200);
+        await othersAreServed(f);
         return left().length === 0;
       },
       { timeoutMs: 15_000, everyMs: 50, seen: left },

@@ -119,3 +119,11 @@ export async function askH2(
   connection.destroy();
   return outcome;
 }
+
+/** An ordinary client, on a connection of its own, is served. */
+export async function othersAreServed(f: ProxyFixture): Promise<void> {
+  const client = await f.plain();
+  const answer = await client.ask('GET / HTTP/1.1\r\nHost: alive.test\r\nConnection: close\r\n\r\n');
+  client.destroy();
+  expect(answer.status, 'an ordinary client').toBe(200);
+}
