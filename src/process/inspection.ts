@@ -1,7 +1,15 @@
 // Answers about what is served: status, routes, counters, certificates. Adds the workers' numbers up.
 // Invariant: reads only; no private key and no secret is in any answer.
 import { formatBind } from '../model/changes.ts';
-import type { CertificatesPart, Entrypoint, Route, RoutingPart, Service, Snapshot } from '../model/snapshot.ts';
+import type {
+  CertificatesPart,
+  Entrypoint,
+  Route,
+  RoutingPart,
+  Service,
+  Snapshot,
+  UdpRouter,
+} from '../model/snapshot.ts';
 import type { Series } from './metrics.ts';
 import type {
   BackendStatus,
@@ -102,22 +110,49 @@ export function claimsOf(
 
 export function routeRows(routing: RoutingPart): readonly RouteRow[] {
   const services = new Map(routing.services.map((service) => [service.name, service]));
-  return routing.hosts.flatMap((host) =>
-    host.routes.map((route): RouteRow => {
-      const service = route.action.kind === 'forward' ? route.action.service : null;
-      const generation = service === null ? undefined : services.get(service)?.generation;
-      return {
-        host: host.pattern,
-        path: route.path,
-        entrypoints: host.entrypoints,
-        tls: host.tls,
-        action: describeAction(route),
-        service,
-        backends: generation === undefined ? [] : addressesOf(generation.backends),
-        origin: route.origin,
-      };
-    }),
+  const row = (way: Omit<RouteRow, 'backends'>): RouteRow => {
+    const generation = way.service === null ? undefined : services.get(way.service)?.generation;
+    return { ...way, backends: generation === undefined ? [] : addressesOf(generation.backends) };
+  };
+  return [...hostWays(routing), ...routerWays(routing)].map(row);
+}
+
+type WayRow = Omit<RouteRow, 'backends'>;
+
+function hostWays({ hosts }: RoutingPart): readonly WayRow[] {
+  return hosts.flatMap((host) =>
+    host.routes.map((route) => ({
+      host: host.pattern,
+      path: route.path,
+      entrypoints: host.entrypoints,
+      tls: host.tls,
+      action: describeAction(route),
+      service: route.action.kind === 'forward' ? route.action.service : null,
+      origin: route.origin,
+    })),
   );
+}
+
+function routerWays({ routers, entrypoints }: RoutingPart): readonly WayRow[] {
+  const way = (action: string, host: string, tls: string, { entrypoint, service, origin }: UdpRouter): WayRow => ({
+    host,
+    path: '-',
+    entrypoints: [entrypoint],
+    tls,
+    action,
+    service,
+    origin,
+  });
+  return [
+    ...routers.tls.flatMap((router) => router.names.map((name) => way('tcp', name, 'passes', router))),
+    ...routers.tcp.map((router) => way('tcp', '-', router.terminate === null ? '-' : 'ends', router)),
+    ...routers.udp.map((router) => way('udp', '-', '-', router)),
+    ...entrypoints.flatMap(({ name, rawFallback, origin }) =>
+      rawFallback === null
+        ? []
+        : [way('raw fallback', '-', '-', { entrypoint: name, service: rawFallback.service, origin })],
+    ),
+  ];
 }
 
 function describeAction({ action }: Route): string {

@@ -181,12 +181,15 @@ export interface SwitchStatus {
 
 // ---- routes and counters ---------------------------------------------------------------------------------------
 
+/** A way to a service: a host and path, or a router to a network service. */
 export interface RouteRow {
+  /** For a TLS router the name; "-" for what leads to a network service without one. */
   readonly host: string;
   readonly path: string;
   readonly entrypoints: readonly string[];
+  /** The policy of a host; for a router "passes", "ends" or "-". */
   readonly tls: string;
-  /** "forward", "respond 200", "redirect 308 https://…". */
+  /** "forward", "respond 200", "redirect 308 https://…", "tcp", "udp", "raw fallback". */
   readonly action: string;
   /** Null for a route that forwards nowhere. */
   readonly service: string | null;
@@ -196,11 +199,36 @@ export interface RouteRow {
 
 export interface TrafficStatus {
   readonly at: number;
-  readonly entrypoints: readonly EntrypointStatus[];
+  readonly entrypoints: readonly ConnectionTraffic[];
+  /** One for each network service with TCP backends. */
+  readonly tunnels: readonly TunnelTraffic[];
   /** One for each udp entrypoint. */
   readonly datagrams: readonly DatagramTraffic[];
   readonly routes: readonly RouteTraffic[];
   readonly services: readonly ServiceTraffic[];
+}
+
+/** `in` is from clients, `out` is to them. A connection that has ended is in one of `accepted`, `errors`, `refusals`. */
+export interface ConnectionTraffic extends EntrypointStatus {
+  /** Connections that no backend took. */
+  readonly errors: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+  /** `refused`, by reason: "source", "limit", "raw-source", "malformed", "sniff-timeout", … */
+  readonly refusals: Readonly<Record<string, number>>;
+  /** Accepted ones by what they carry, where that is told by their first bytes or by TLS: "http1", "h2c", "tls", … */
+  readonly protocols: Readonly<Record<string, number>>;
+}
+
+export interface TunnelTraffic {
+  readonly service: string;
+  readonly open: number;
+  /** Connections that no backend took. */
+  readonly failures: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+  /** Those that have ended, by the reason in their line of the access log. */
+  readonly ended: Readonly<Record<string, number>>;
 }
 
 /** `in` is from clients, `out` is to them. */

@@ -6,6 +6,7 @@ import { compileRouting } from '../config/compile.ts';
 import { loadConfig, type Problem } from '../config/load.ts';
 import { formatBind, routingChanges } from '../model/changes.ts';
 import type { RoutingPart, Service } from '../model/snapshot.ts';
+import { connectionTraffic, tunnelTraffic } from './connection-traffic.ts';
 import { datagramTraffic } from './datagram-traffic.ts';
 import {
   type ConnectionCounters,
@@ -18,6 +19,7 @@ import {
   serviceStatus,
   serviceTraffic,
 } from './inspection.ts';
+import type { Series } from './metrics.ts';
 import type {
   DiffResult,
   ExplainFacts,
@@ -128,16 +130,20 @@ export class RunningOperations implements Operations {
   async traffic(): Promise<TrafficStatus> {
     const [stats, metrics] = await Promise.all([this.#stats(), this.#serving.workerMetrics()]);
     const counters = this.#counters(metrics);
+    const seriesOf = (family: string): readonly Series[] => this.#serving.metrics.sum(metrics, `turnpike_${family}`);
     const { snapshot } = this.#serving;
     const { routing } = snapshot.parts;
     return {
       at: Date.now(),
-      entrypoints: routing.entrypoints.map((entrypoint) => entrypointStatus(entrypoint, stats, counters)),
+      entrypoints: routing.entrypoints.map((entrypoint) =>
+        connectionTraffic(entrypoint, entrypointStatus(entrypoint, stats, counters), seriesOf),
+      ),
+      tunnels: routing.services
+        .filter(({ network }) => network?.transports.includes('tcp'))
+        .map((service) => tunnelTraffic(service, seriesOf)),
       datagrams: routing.entrypoints
         .filter(({ protocol }) => protocol === 'udp')
-        .map((entrypoint) =>
-          datagramTraffic(entrypoint, stats, (family) => this.#serving.metrics.sum(metrics, `turnpike_${family}`)),
-        ),
+        .map((entrypoint) => datagramTraffic(entrypoint, stats, seriesOf)),
       routes: routeTraffic(routing, this.#serving.metrics.sum(metrics, 'turnpike_http_requests_total')),
       services: routing.services.map((service) => serviceTraffic(service, snapshot, stats, this.#isEjected)),
     };

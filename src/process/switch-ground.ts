@@ -49,10 +49,14 @@ export class ServingGround implements SwitchGround {
         .filter(({ action }) => action.kind === 'forward' && action.service === service)
         .map((route) => route.id),
     );
-    const count = (name: string): number =>
+    const count = (family: string, label: string, wanted: ReadonlySet<string>): number =>
       this.#serving.metrics
-        .sum(metrics, name)
-        .reduce((total, { labels, value }) => (routes.has(String(labels['route'])) ? total + value : total), 0);
-    return { retries: count('turnpike_http_retries_total'), errors: count('turnpike_http_failures_total') };
+        .sum(metrics, `turnpike_${family}`)
+        .reduce((total, { labels, value }) => (wanted.has(String(labels[label])) ? total + value : total), 0);
+    return {
+      retries: count('http_retries_total', 'route', routes),
+      errors:
+        count('http_failures_total', 'route', routes) + count('tcp_failures_total', 'service', new Set([service])),
+    };
   }
 }

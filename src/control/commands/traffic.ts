@@ -1,7 +1,7 @@
 // `turnpike traffic status`: counters per entrypoint, route and backend.
 // Invariant: numbers are sums over all workers, gone ones included.
 import type { Command } from 'commander';
-import type { DatagramTraffic, TrafficStatus } from '../../process/operations.ts';
+import type { DatagramTraffic, TrafficStatus, TunnelTraffic } from '../../process/operations.ts';
 import { paths } from '../api.ts';
 import {
   type ClientOptions,
@@ -32,15 +32,20 @@ export function formatTraffic(status: TrafficStatus, terminal: Terminal): string
   return [
     ...formatTableWithHeading(
       terminal,
-      ['ENTRYPOINT', 'ADDRESS', 'OPEN', 'ACCEPTED', 'REFUSED'],
+      ['ENTRYPOINT', 'ADDRESS', 'OPEN', 'ACCEPTED', 'REFUSED', 'ERRORS', 'BYTES IN', 'BYTES OUT', 'CARRYING'],
       status.entrypoints.map((each) => [
         each.name,
         each.address,
         String(each.connections),
         String(each.accepted),
-        String(each.refused),
+        each.refused === 0 ? '0' : `${each.refused}: ${formatCounts(each.refusals)}`,
+        String(each.errors),
+        String(each.bytesIn),
+        String(each.bytesOut),
+        formatCounts(each.protocols),
       ]),
     ),
+    ...formatTunnels(status.tunnels, terminal),
     ...formatDatagrams(status.datagrams, terminal),
     '',
     ...formatTableWithHeading(
@@ -71,6 +76,31 @@ export function formatTraffic(status: TrafficStatus, terminal: Terminal): string
   ];
 }
 
+/** "3 source, 1 limit". */
+function formatCounts(counts: Readonly<Record<string, number>>, none = '-'): string {
+  const parts = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
+  return parts.length === 0 ? none : parts.join(', ');
+}
+
+function formatTunnels(rows: readonly TunnelTraffic[], terminal: Terminal): string[] {
+  if (rows.length === 0) return [];
+  return [
+    '',
+    ...formatTableWithHeading(
+      terminal,
+      ['TCP', 'OPEN', 'FAILURES', 'BYTES IN', 'BYTES OUT', 'ENDED'],
+      rows.map((each) => [
+        each.service,
+        String(each.open),
+        String(each.failures),
+        String(each.bytesIn),
+        String(each.bytesOut),
+        formatCounts(each.ended),
+      ]),
+    ),
+  ];
+}
+
 /** In: from clients. Out: to them. */
 function formatDatagrams(rows: readonly DatagramTraffic[], terminal: Terminal): string[] {
   if (rows.length === 0) return [];
@@ -89,9 +119,7 @@ function formatDatagrams(rows: readonly DatagramTraffic[], terminal: Terminal): 
         String(each.bytesOut),
         String(each.refused),
         String(each.errors),
-        Object.entries(each.dropped)
-          .map(([why, count]) => `${count} ${why}`)
-          .join(', ') || '0',
+        formatCounts(each.dropped, '0'),
       ]),
     ),
   ];
