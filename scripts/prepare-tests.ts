@@ -1,12 +1,12 @@
 // Runs before the tests: installs the Debian programs that they drive, where it may, and says what it could not.
 // Invariant: never leaves a service running that it caused to start; with CI=true a missing program is an error.
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, globSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
 import process from 'node:process';
 
 interface Program {
-  /** What a test runs, or the file that it needs. */
+  /** What a test runs, or the file that it needs; a star stands for a version. */
   readonly command: string;
   /** The Debian package that brings it. */
   readonly debian: string;
@@ -23,6 +23,11 @@ const programs: readonly Program[] = [
   { command: 'apache2', debian: 'apache2-bin', use: 'differential tests: an origin' },
   { command: 'lighttpd', debian: 'lighttpd', use: 'differential tests: an origin' },
   { command: 'slowhttptest', debian: 'slowhttptest', use: 'tests of slow clients' },
+  { command: 'psql', debian: 'postgresql-client', use: 'a database client behind TCP tunnels' },
+  { command: '/usr/lib/postgresql/*/bin/postgres', debian: 'postgresql', use: 'a database behind TCP tunnels' },
+  { command: 'ssh', debian: 'openssh-client', use: 'SSH through the port that also serves HTTPS' },
+  { command: 'sshd', debian: 'openssh-server', use: 'SSH through the port that also serves HTTPS' },
+  { command: 'socat', debian: 'socat', use: 'bulk through TCP tunnels' },
   { command: 'dnsmasq', debian: 'dnsmasq-base', use: 'a DNS server behind TCP and UDP' },
   { command: 'dig', debian: 'bind9-dnsutils', use: 'a DNS client in front of TCP and UDP' },
   {
@@ -39,7 +44,7 @@ const programs: readonly Program[] = [
 const searchPath = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin'];
 
 function isInstalled(command: string): boolean {
-  if (isAbsolute(command)) return existsSync(command);
+  if (isAbsolute(command)) return globSync(command).length > 0;
   return searchPath.some((directory) => {
     try {
       accessSync(join(directory, command), constants.X_OK);
