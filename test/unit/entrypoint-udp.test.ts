@@ -176,6 +176,36 @@ test('an entrypoint that keeps its address keeps its flows, whatever else change
   expect(worker.udp.stats()).toMatchObject([{ name: 'games-4', connections: 0 }]);
 });
 
+test('entrypoints that swap their names swap their counts', async () => {
+  const worker = new TestWorker();
+  const backend = await UdpBackend.start();
+  const [one, two] = [games(await freeUdpPort()), games(await freeUdpPort(), { name: 'voice' })];
+  worker.own(one, two);
+  worker.publish(part([one, two], backend));
+  const open = (): unknown => worker.udp.stats().map(({ name, connections }) => [name, connections]);
+  await UdpClient.to(one.port).ask('one');
+  await UdpClient.to(one.port).ask('two');
+  await UdpClient.to(two.port).ask('three');
+  worker.publish(
+    part(
+      [
+        { ...one, name: 'voice' },
+        { ...two, name: 'games' },
+      ],
+      backend,
+    ),
+  );
+  expect(open()).toEqual([
+    ['voice', 2],
+    ['games', 1],
+  ]);
+  worker.clock.advance(121_000);
+  expect(open()).toEqual([
+    ['voice', 0],
+    ['games', 0],
+  ]);
+});
+
 test('a narrowed trusted_cidrs ends flows at once, says nothing to the client, and counts what it refuses', async () => {
   const worker = new TestWorker();
   const backend = await UdpBackend.start();

@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'vitest';
 import type { Service } from '../../src/model/snapshot.ts';
 import type { RelaySettings } from '../../src/udp/flow-relay.ts';
 import { networkService } from '../support/routing.ts';
-import { closeUdp, freeUdpPort, UdpBackend } from '../support/udp.ts';
+import { closeUdp, freeUdpPort, isUdpPortFree, UdpBackend } from '../support/udp.ts';
 import { sleep, until } from '../support/wait.ts';
 import { RelayKit, udpService } from './udp-kit.ts';
 
@@ -92,6 +92,8 @@ test('a flow that is silent for 120 seconds is over; the next datagram begins an
   kit.clock.advance(400);
   expect(kit.relay.flows).toBe(0);
   expect(kit.ends).toEqual(['idle']);
+  expect(kit.traffic.service('game')!.current.resource.stats()[0]).toMatchObject({ inflight: 0, total: 1 });
+  await until('its socket to be closed', () => isUdpPortFree(backend.got[0]!.port));
   await kit.ask(1000, 'again');
   expect(backend.flows).toBe(2);
   expect(kit.traffic.service('game')!.current.active).toBe(1);
@@ -232,6 +234,32 @@ test('a backend that keeps refusing is ejected: new clients are not sent there',
   expect(kit.cells.refused.value).toBe(before);
 });
 
+test('a backend that answers between its refusals is not ejected', async () => {
+  const other = await UdpBackend.start();
+  const port = await freeUdpPort();
+  const service = udpService(1, [`127.0.0.1:${port}`, other.address], {
+    balance: 'round_robin',
+    passive: { failures: 2, ejectMs: 10_000 },
+  });
+  const kit = kitFor(service);
+  const flaky = () => kit.traffic.service('game')!.current.resource.stats()[0]!;
+  let client = 1000;
+  const refused = async (): Promise<void> => {
+    const before = kit.cells.refused.value;
+    for (; kit.cells.refused.value === before; client++) {
+      const replies = kit.replies.length;
+      kit.send(client, 'hello');
+      await until('an outcome', () => kit.cells.refused.value > before || kit.replies.length > replies);
+    }
+  };
+  await refused();
+  const backend = await UdpBackend.start(undefined, port);
+  for (; backend.got.length === 0; client++) await kit.ask(client, 'hello');
+  backend.stop();
+  await refused();
+  expect(flaky()).toMatchObject({ failures: 2, state: 'live' });
+});
+
 test('a flow whose backend is found down moves with its next datagram, and that datagram is not lost', async () => {
   const [one, two] = [await UdpBackend.named('one'), await UdpBackend.named('two')];
   const service = udpService(1, [one.address, two.address]);
@@ -270,6 +298,25 @@ test('a backend that is named resolves, and what came meanwhile arrives in order
   await kit.replied(1000, 3);
   expect(backend.texts).toEqual(['one', 'two', 'three']);
   expect(await kit.ask(1001, 'known by now')).toBe('known by now');
+});
+
+test('clients that come while the name is being looked up all get their backend', async () => {
+  const backend = await UdpBackend.start();
+  const kit = kitFor(udpService(1, [`localhost:${backend.port}`]));
+  for (const port of [1000, 1001, 1002]) kit.send(port, `from ${port}`);
+  for (const port of [1000, 1001, 1002]) await kit.replied(port, 1);
+  expect(backend.flows).toBe(3);
+});
+
+test('a flow that ends while its name is being looked up opens nothing any more', async () => {
+  const backend = await UdpBackend.start();
+  const kit = kitFor(udpService(1, [`localhost:${backend.port}`]), { maxFlows: 1 });
+  kit.send(1000, 'evicted at once');
+  kit.send(1001, 'stays');
+  await kit.replied(1001, 1);
+  expect(backend.texts).toEqual(['stays']);
+  const sockets = () => process.getActiveResourcesInfo().filter((name) => /^udpwrap$/i.test(name)).length;
+  await until('two sockets, of the backend and of a flow', () => sockets() === 2, { timeoutMs: 1000, seen: sockets });
 });
 
 test('a backend whose name has no address costs the flow, not the relay', async () => {
@@ -322,6 +369,20 @@ test('a flow of the old generation goes over to the new one when the old backend
   await until('the refusal', () => kit.ends.length === 1);
   expect(kit.ends).toEqual(['upstream-failed']);
   expect(await kit.ask(1000, 'hello')).toBe('two');
+});
+
+test('a flow of the old generation that is refused while the new one is paused ends, and waits with its next datagram', async () => {
+  const [one, two] = [await UdpBackend.named('one'), await UdpBackend.named('two')];
+  const kit = kitFor(udpService(1, [one.address]));
+  await kit.ask(1000, 'hello');
+  kit.publish(udpService(2, [two.address], { state: 'paused' }));
+  one.stop();
+  kit.send(1000, 'into the void');
+  await until('the refusal', () => kit.ends.length === 1);
+  kit.send(1000, 'kept');
+  kit.publish(udpService(2, [two.address]));
+  await until('the kept one', () => two.texts.length === 1);
+  expect(two.texts).toEqual(['kept']);
 });
 
 test('what arrives during a hold waits, and arrives at the new generation in order', async () => {
