@@ -93,5 +93,5 @@ function addVary(fields: Fields): void {
 /** Other bytes under the same strong validator would be a lie (RFC 9110 §8.8.1). */
 function weakenEtag(fields: Fields): void {
   const i = fields.indexOf(FieldId.Etag);
-  if (i >= 0 && !fields.values[i]!.startsWith('W/')) fields.values[i] = `W/${fields.values[i]!}`;
+  if (i >= 0 && !fields.values[i]!.startsWith('W/')) fields.replace(i, `W/${fields.values[i]!}`);
 }

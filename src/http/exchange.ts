@@ -170,6 +170,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
         clientAddress: this.clientAddress,
         requestId: this.record.requestId,
         port: match.listenPort,
+        block: match.block,
         forwardedField: match.plans.compiled.table.part.settings.forwardedField,
       });
       if (head.upgrade !== '') this.expectedAccept = asHandshake(head);

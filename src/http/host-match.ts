@@ -1,6 +1,7 @@
 // The host of ours that a request is for, as it was judged.
 // Invariant: frozen facts; `plan` is null exactly when `fault` is set.
 import type { Fault } from '../base/fault.ts';
+import type { FieldBlock } from '../message/fields.ts';
 import type { Reason } from '../model/reason.ts';
 import type { HostPlan, Plans } from './plans.ts';
 
@@ -21,6 +22,8 @@ export interface HostMatch {
   readonly hostHeader: string;
   /** The port that clients reach this entrypoint on. */
   readonly listenPort: number;
+  /** The forwarded fields of every request like this one; null: the peer is trusted, and they depend on what it says. */
+  readonly block: FieldBlock | null;
   /** Null exactly when `fault` is set. */
   readonly plan: HostPlan | null;
 }

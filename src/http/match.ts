@@ -10,6 +10,7 @@ import { authorityOf } from './authority.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
 import type { HostMatch } from './host-match.ts';
 import type { Plans } from './plans.ts';
+import { forwardedBlock } from './request-headers.ts';
 
 export function matchHost(head: RequestHead, connection: ConnectionPlan, plans: Plans): HostMatch {
   const last = connection.lastMatch;
@@ -36,7 +37,9 @@ function judge(head: RequestHead, connection: ConnectionPlan, plans: Plans): Hos
   const { host, port } = found;
   const hostHeader = port === null ? host : `${host}:${port}`;
   const listenPort = table.entrypoints.get(entrypoint)?.entrypoint.publicPort ?? localPort;
-  const base = { plans, authority, otherAuthority, version, host, port, hostHeader, listenPort };
+  const { facts, proto } = connection;
+  const block = facts.trustedPeer ? null : forwardedBlock(facts, proto, hostHeader, listenPort);
+  const base = { plans, authority, otherAuthority, version, host, port, hostHeader, listenPort, block };
   if (judged instanceof Fault) return { ...base, fault: judged, faultReason: null, plan: null };
   const misdirected = misdirection(host, connection.facts, plans.compiled.table);
   if (misdirected !== null) {

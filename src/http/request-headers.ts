@@ -2,8 +2,9 @@
 // Invariant: what one hop owns is removed before anything of ours is added; every field of ours stands there once, whoever
 // sent what. Everything else keeps its place, case and bytes.
 import { FieldId, fieldIdOf } from '../message/field-id.ts';
-import type { Fields } from '../message/fields.ts';
+import { FieldBlock, type Fields, type SavedFields } from '../message/fields.ts';
 import type { RequestHead } from '../message/head.ts';
+import type { ConnectionFacts } from '../message/stream.ts';
 import type { RouteAction } from '../model/snapshot.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
 import { applyRules, type CompiledRules, rulesName } from './header-rules.ts';
@@ -20,6 +21,8 @@ export interface Forwarding {
   readonly requestId: string;
   /** The port that clients reach us on. */
   readonly port: number;
+  /** What `forwardedBlock` made for this connection and host; null: the peer is trusted, and has a word in it. */
+  readonly block: FieldBlock | null;
   /** Write RFC 7239 `Forwarded` as well. */
   readonly forwardedField: boolean;
 }
@@ -59,13 +62,13 @@ export function prepareRequest(head: RequestHead, forwarding: Forwarding): void 
       }
       case FieldId.Host:
         hasHost = true;
-        values[i] = forwarding.hostHeader;
+        fields.replace(i, forwarding.hostHeader);
         break;
       case FieldId.Cookie:
         // RFC 9113 §8.2.3: an HTTP/2 client may send crumbs; an HTTP/1.1 backend must get one line.
         if (cookie < 0) cookie = i;
         else {
-          values[cookie] = `${values[cookie]!}; ${values[i]!}`;
+          fields.replace(cookie, `${values[cookie]!}; ${values[i]!}`);
           ids[i] = FieldId.Removed;
         }
         break;
@@ -99,30 +102,49 @@ export function prepareRequest(head: RequestHead, forwarding: Forwarding): void 
         break;
     }
   }
-  const peer = connection.facts.peerAddress;
-  if (proto === '') proto = connection.proto;
-  if (forwardedPort === '') forwardedPort = portFor(proto, forwarding);
   // Canonical names, addresses and numbers of ours, and values that came through the parser: nothing left to judge.
-  if (!hasHost) fields.pushParsed('Host', forwarding.hostHeader, FieldId.Host);
-  fields.pushParsed('X-Forwarded-For', chain === '' ? peer : `${chain}, ${peer}`, FieldId.XForwardedFor);
-  fields.pushParsed('X-Forwarded-Proto', proto, FieldId.XForwardedProto);
-  const sentHost = forwardedHost === '' ? forwarding.hostHeader : forwardedHost;
-  fields.pushParsed('X-Forwarded-Host', sentHost, FieldId.XForwardedHost);
-  fields.pushParsed('X-Forwarded-Port', forwardedPort, FieldId.XForwardedPort);
-  fields.pushParsed('X-Real-IP', forwarding.clientAddress, FieldId.XRealIp);
-  fields.pushParsed('X-Request-Id', forwarding.requestId, FieldId.XRequestId);
+  if (!hasHost) fields.pushSafe('Host', forwarding.hostHeader, FieldId.Host);
+  if (forwarding.block !== null) fields.pushBlock(forwarding.block);
+  else {
+    const peer = connection.facts.peerAddress;
+    if (proto === '') proto = connection.proto;
+    if (forwardedPort === '') forwardedPort = portFor(proto, forwarding);
+    const sentHost = forwardedHost === '' ? forwarding.hostHeader : forwardedHost;
+    fields.pushSafe('X-Forwarded-For', chain === '' ? peer : `${chain}, ${peer}`, FieldId.XForwardedFor);
+    fields.pushSafe('X-Forwarded-Proto', proto, FieldId.XForwardedProto);
+    fields.pushSafe('X-Forwarded-Host', sentHost, FieldId.XForwardedHost);
+    fields.pushSafe('X-Forwarded-Port', forwardedPort, FieldId.XForwardedPort);
+    fields.pushSafe('X-Real-IP', forwarding.clientAddress, FieldId.XRealIp);
+  }
+  fields.pushSafe('X-Request-Id', forwarding.requestId, FieldId.XRequestId);
   if (forwarding.forwardedField || elements !== '') {
     fields.push('Forwarded', forwardedValue(elements, forwarding), FieldId.Forwarded);
   }
   head.authority = forwarding.hostHeader;
 }
 
+/** The forwarded fields for a peer whose word does not count: the same for all its requests to one host. */
+export function forwardedBlock(
+  connection: ConnectionFacts,
+  proto: string,
+  hostHeader: string,
+  port: number,
+): FieldBlock {
+  const { peerAddress } = connection;
+  return new FieldBlock([
+    ['X-Forwarded-For', peerAddress, FieldId.XForwardedFor],
+    ['X-Forwarded-Proto', proto, FieldId.XForwardedProto],
+    ['X-Forwarded-Host', hostHeader, FieldId.XForwardedHost],
+    ['X-Forwarded-Port', String(port), FieldId.XForwardedPort],
+    ['X-Real-IP', peerAddress, FieldId.XRealIp],
+  ]);
+}
+
 /** What `applyRoute` changed, so that a second try can arrive at another route. */
 export interface Undo {
   readonly target: string;
   readonly authority: string | null;
-  readonly ids: readonly number[];
-  readonly values: readonly string[];
+  readonly fields: SavedFields;
 }
 
 /** Does what the route asks for; null: nothing. */
@@ -131,11 +153,11 @@ export function applyRoute(head: RequestHead, plan: RoutePlan): Undo | null {
   const rewrite = action.kind === 'forward' ? action.rewrite : null;
   if (hostHeader === null && rewrite === null && plan.requestRules.empty) return null;
   const { fields } = head;
-  const undo = { target: head.target, authority: head.authority, ids: [...fields.ids], values: [...fields.values] };
+  const undo = { target: head.target, authority: head.authority, fields: fields.save() };
   if (rewrite !== null) head.target = rewritten(head.target, path, rewrite);
   if (hostHeader !== null) {
     head.authority = hostHeader;
-    fields.values[fields.indexOf(FieldId.Host)] = hostHeader;
+    fields.replace(fields.indexOf(FieldId.Host), hostHeader);
   }
   if (!plan.requestRules.empty) {
     removeTwins(fields, plan.requestRules);
@@ -145,15 +167,9 @@ export function applyRoute(head: RequestHead, plan: RoutePlan): Undo | null {
 }
 
 export function undoRoute(head: RequestHead, undo: Undo): void {
-  const { fields } = head;
   head.target = undo.target;
   head.authority = undo.authority;
-  fields.names.length = undo.ids.length;
-  for (const list of [fields.ids, fields.values]) list.length = undo.ids.length;
-  for (let i = 0; i < undo.ids.length; i++) {
-    fields.ids[i] = undo.ids[i]!;
-    fields.values[i] = undo.values[i]!;
-  }
+  head.fields.restore(undo.fields);
 }
 
 /** The route's path taken off or replaced; the rest, query included, byte for byte. */

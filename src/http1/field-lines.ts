@@ -44,7 +44,10 @@ export function parseFieldLines(
     if (id === FieldId.TransferEncoding && text.lastIndexOf('\t', at) >= valueEnd) valueEnd = at;
     at += 2;
     if (fields.names.length === maxCount) return 'too many field lines';
-    fields.pushParsed(name, text.slice(valueStart, valueEnd), id);
+    const value = text.slice(valueStart, valueEnd);
+    // Written as we would write it, it need not be put together again; blanks of another kind or number are not passed on.
+    const asWritten = valueStart === nameStart + name.length + 2 && text.charCodeAt(valueStart - 1) === code.space;
+    fields.pushParsed(name, value, id, text, asWritten && valueEnd === at - 2 ? nameStart : -1);
   }
   return null;
 }

@@ -84,12 +84,7 @@ export function lastChunk(trailers: Fields | null): string {
 }
 
 function appendFields(start: string, fields: Fields): string {
-  const { names, values, ids } = fields;
-  let text = start;
-  for (let i = 0; i < ids.length; i++) {
-    if (written[ids[i]! + 1] === 1) text += names[i]! + ': ' + values[i]! + '\r\n';
-  }
-  return text;
+  return start + fields.text(written);
 }
 
 function lineSafe(text: string): string {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FieldId, fieldIdOf } from '../../src/message/field-id.ts';
-import { Fields, listHasToken } from '../../src/message/fields.ts';
+import { FieldBlock, Fields, listHasToken } from '../../src/message/fields.ts';
 
 describe('field ids', () => {
   test('are found in any case', () => {
@@ -74,3 +74,92 @@ test.each([
   ['h2c', false],
   ['', false],
 ])('token list %j holds "upgrade": %s', (list, holds) => expect(listHasToken(list, 'upgrade')).toBe(holds));
+
+describe('the text of fields', () => {
+  const everything = new Uint8Array(128).fill(1);
+  everything[FieldId.Removed + 1] = 0;
+  const wire = 'A: 1\r\nHost: a.test\r\nX-B:   2\r\nCookie: c\r\n';
+
+  /** As a strict parser leaves them: `X-B` does not stand there as it would be written. */
+  function parsed(): Fields {
+    const fields = new Fields();
+    fields.pushParsed('A', '1', FieldId.Other, wire, 0);
+    fields.pushParsed('Host', 'a.test', FieldId.Host, wire, 6);
+    fields.pushParsed('X-B', '2', FieldId.Other, wire, -1);
+    fields.pushParsed('Cookie', 'c', FieldId.Cookie, wire, 30);
+    return fields;
+  }
+  const block = new FieldBlock([
+    ['X-Forwarded-For', '::1', FieldId.XForwardedFor],
+    ['X-Real-IP', '::1', FieldId.XRealIp],
+  ]);
+  const blockText = 'X-Forwarded-For: ::1\r\nX-Real-IP: ::1\r\n';
+
+  test('is what was read, but for blanks', () => {
+    expect(parsed().text(everything)).toBe('A: 1\r\nHost: a.test\r\nX-B: 2\r\nCookie: c\r\n');
+  });
+
+  test('follows replacement, removal and what a serialiser leaves out', () => {
+    const fields = parsed();
+    fields.replace(1, 'b.test');
+    expect(fields.text(everything)).toBe('A: 1\r\nHost: b.test\r\nX-B: 2\r\nCookie: c\r\n');
+    fields.removeAt(0);
+    const noCookie = everything.slice();
+    noCookie[FieldId.Cookie + 1] = 0;
+    expect(fields.text(noCookie)).toBe('Host: b.test\r\nX-B: 2\r\n');
+  });
+
+  test('a value that would end its line takes its line along', () => {
+    const fields = parsed();
+    fields.replace(1, 'b.test\r\nX-Evil: 1');
+    expect(fields.text(everything)).toBe('A: 1\r\nX-B: 2\r\nCookie: c\r\n');
+  });
+
+  test('holds a block whole, or without the lines that were removed or replaced', () => {
+    const fields = parsed();
+    fields.pushBlock(block);
+    fields.pushSafe('X-Request-Id', 'r', FieldId.XRequestId);
+    expect(fields.text(everything)).toContain(`Cookie: c\r\n${blockText}X-Request-Id: r\r\n`);
+    expect(fields.get(FieldId.XRealIp)).toBe('::1');
+    fields.removeNamed('x-forwarded-for');
+    expect(fields.text(everything)).toContain('Cookie: c\r\nX-Real-IP: ::1\r\nX-Request-Id: r\r\n');
+    const other = new Fields();
+    other.pushBlock(block);
+    other.replace(1, '10.0.0.1');
+    expect(other.text(everything)).toBe('X-Forwarded-For: ::1\r\nX-Real-IP: 10.0.0.1\r\n');
+  });
+
+  test('restore brings back what was saved', () => {
+    const fields = parsed();
+    fields.pushBlock(block);
+    const before = fields.text(everything);
+    const saved = fields.save();
+    fields.replace(1, 'b.test');
+    fields.removeNamed('a');
+    fields.add('X-New', 'n');
+    fields.restore(saved);
+    expect(fields.text(everything)).toBe(before);
+    expect(fields.length).toBe(6);
+  });
+
+  test('agrees with its names and values, whatever was done to it', () => {
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant('replace' as const), at: fc.nat(5), value: fc.constantFrom('1', 'x', 'a.test') }),
+      fc.record({ kind: fc.constant('remove' as const), at: fc.nat(5), value: fc.constant('') }),
+      fc.record({ kind: fc.constant('add' as const), at: fc.constant(0), value: fc.constantFrom('y', 'z') }),
+    );
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
+        const fields = parsed();
+        fields.pushBlock(block);
+        for (const { kind, at, value } of steps) {
+          if (kind === 'replace') fields.replace(at, value);
+          else if (kind === 'remove') fields.removeAt(at);
+          else fields.add('X-Added', value);
+        }
+        const lines = [...fields.entries()].map(([name, value]) => `${name}: ${value}\r\n`);
+        expect(fields.text(everything)).toBe(lines.join(''));
+      }),
+    );
+  });
+});
