@@ -43,12 +43,14 @@ export class ServingGround implements SwitchGround {
 
   async troubles(service: string): Promise<Troubles> {
     const metrics = await this.#serving.workerMetrics();
+    const { hosts, routers } = this.#serving.snapshot.parts.routing;
     const routes = new Set(
-      this.#serving.snapshot.parts.routing.hosts
+      hosts
         .flatMap((host) => host.routes)
         .filter(({ action }) => action.kind === 'forward' && action.service === service)
         .map((route) => route.id),
     );
+    const udp = new Set(routers.udp.filter((router) => router.service === service).map(({ entrypoint }) => entrypoint));
     const count = (family: string, label: string, wanted: ReadonlySet<string>): number =>
       this.#serving.metrics
         .sum(metrics, `turnpike_${family}`)
@@ -56,7 +58,9 @@ export class ServingGround implements SwitchGround {
     return {
       retries: count('http_retries_total', 'route', routes),
       errors:
-        count('http_failures_total', 'route', routes) + count('tcp_failures_total', 'service', new Set([service])),
+        count('http_failures_total', 'route', routes) +
+        count('tcp_failures_total', 'service', new Set([service])) +
+        count('udp_refused_total', 'entrypoint', udp),
     };
   }
 }

@@ -212,6 +212,22 @@ test('a client that sends all the time goes along with a switch, and a refusing 
   }
 });
 
+test('a switch to a backend that is not there says so in its report', async () => {
+  const one = await UdpBackend.named('one');
+  const port = await freeUdpPort();
+  const turnpike = await start({ port, backends: [one.address], service: 'stream_drain = "500ms"' });
+  const steady = UdpClient.to(port);
+  await steady.ask('hello');
+  const newcomers = setInterval(() => UdpClient.to(port).send('hello'), 50);
+  try {
+    const { report } = await turnpike.switchService('game', [`127.0.0.1:${await freeUdpPort()}`]);
+    expect(report.errors).toBeGreaterThan(0);
+    expect(report.clean).toBe(false);
+  } finally {
+    clearInterval(newcomers);
+  }
+});
+
 test('over twenty switches under constant new clients every datagram is answered, and never by an older generation', async () => {
   const backends = await Promise.all(Array.from({ length: 21 }, (_, i) => UdpBackend.named(String(i))));
   const port = await freeUdpPort();
