@@ -8,9 +8,9 @@ import { findHost, type RoutingTable } from '../model/routing-table.ts';
 import { judgeTls } from '../model/tls-policy.ts';
 import { authorityOf } from './authority.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
+import { forwardedBlock } from './forwarded-block.ts';
 import type { HostMatch } from './host-match.ts';
 import type { Plans } from './plans.ts';
-import { forwardedBlock } from './request-headers.ts';
 
 export function matchHost(head: RequestHead, connection: ConnectionPlan, plans: Plans): HostMatch {
   const last = connection.lastMatch;

@@ -2,9 +2,8 @@
 // Invariant: what one hop owns is removed before anything of ours is added; every field of ours stands there once, whoever
 // sent what. Everything else keeps its place, case and bytes.
 import { FieldId, fieldIdOf } from '../message/field-id.ts';
-import { FieldBlock, type Fields, type SavedFields } from '../message/fields.ts';
+import type { FieldBlock, Fields, SavedFields } from '../message/fields.ts';
 import type { RequestHead } from '../message/head.ts';
-import type { ConnectionFacts } from '../message/stream.ts';
 import type { RouteAction } from '../model/snapshot.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
 import { applyRules, type CompiledRules, rulesName } from './header-rules.ts';
@@ -121,23 +120,6 @@ export function prepareRequest(head: RequestHead, forwarding: Forwarding): void 
     fields.push('Forwarded', forwardedValue(elements, forwarding), FieldId.Forwarded);
   }
   head.authority = forwarding.hostHeader;
-}
-
-/** The forwarded fields for a peer whose word does not count: the same for all its requests to one host. */
-export function forwardedBlock(
-  connection: ConnectionFacts,
-  proto: string,
-  hostHeader: string,
-  port: number,
-): FieldBlock {
-  const { peerAddress } = connection;
-  return new FieldBlock([
-    ['X-Forwarded-For', peerAddress, FieldId.XForwardedFor],
-    ['X-Forwarded-Proto', proto, FieldId.XForwardedProto],
-    ['X-Forwarded-Host', hostHeader, FieldId.XForwardedHost],
-    ['X-Forwarded-Port', String(port), FieldId.XForwardedPort],
-    ['X-Real-IP', peerAddress, FieldId.XRealIp],
-  ]);
 }
 
 /** What `applyRoute` changed, so that a second try can arrive at another route. */
