@@ -30,7 +30,8 @@ export async function startBackend(ground: Ground): Promise<Program> {
   const conf = join(ground.directory, 'backend.conf');
   writeFileSync(
     conf,
-    `worker_processes 1; daemon off; pid ${ground.directory}/backend.pid; error_log ${ground.directory}/backend.err;
+    // Started by root it would serve as somebody who may not read the scratch directory.
+    `${process.getuid?.() === 0 ? 'user root; ' : ''}worker_processes 1; daemon off; pid ${ground.directory}/backend.pid; error_log ${ground.directory}/backend.err;
 events { worker_connections 8192; }
 http { access_log off; keepalive_requests 1000000000; sendfile on;
   server { listen 127.0.0.1:${ports.backend} reuseport backlog=4096;

@@ -16,10 +16,13 @@ export interface Load {
 export interface LoadOptions {
   readonly connections: number;
   readonly seconds: number;
+  /** A connection for every request. */
+  readonly close?: boolean;
 }
 
-export async function wrk(url: string, { connections, seconds }: LoadOptions): Promise<Load> {
-  const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', url]);
+export async function wrk(url: string, { connections, seconds, close = false }: LoadOptions): Promise<Load> {
+  const headers = close ? ['-H', 'Connection: close'] : [];
+  const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', ...headers, url]);
   const failure = /Non-2xx or 3xx responses: \d+|Socket errors: .*/.exec(stdout);
   if (failure !== null) throw new Error(`${url}: ${failure[0]}`);
   const total = /(\d+) requests in ([\d.]+)(ms|s|m)/.exec(stdout);

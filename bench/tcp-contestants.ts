@@ -1,0 +1,84 @@
+// The TCP relays that are compared: one worker each, in front of the same backend, with an access log.
+// Invariant: none of them looks at what it relays.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Contestant } from './contestants.ts';
+import { ports } from './ports.ts';
+import { startProgram } from './process.ts';
+
+export const turnpikeTcp: Contestant = {
+  name: 'turnpike',
+  port: ports.turnpike,
+  tlsPort: null,
+  start(ground) {
+    const file = join(ground.directory, 'turnpike-tcp.toml');
+    writeFileSync(
+      file,
+      `state_dir = "${ground.directory}/state-tcp"
+workers = 1
+[entrypoints.tcp]
+address = "127.0.0.1:${ports.turnpike}"
+protocol = "tcp"
+[network_services.backend]
+tcp = "127.0.0.1:${ports.backend}"
+[[routers.tcp]]
+entrypoint = "tcp"
+service = "backend"
+[log]
+access = true
+format = "json"
+`,
+    );
+    const main = join(import.meta.dirname, '..', 'src', 'main.ts');
+    return startProgram('turnpike', process.execPath, [main, 'serve', '--config', file], ports.turnpike);
+  },
+};
+
+export const haproxyTcp: Contestant = {
+  name: 'haproxy',
+  port: ports.haproxy,
+  tlsPort: null,
+  start(ground) {
+    const file = join(ground.directory, 'haproxy-tcp.cfg');
+    writeFileSync(
+      file,
+      `global
+  nbthread 1
+  log stdout format raw local0
+defaults
+  mode tcp
+  log global
+  option tcplog
+  timeout client 300s
+  timeout server 300s
+  timeout connect 10s
+frontend tcp
+  bind 127.0.0.1:${ports.haproxy}
+  default_backend app
+backend app
+  server one 127.0.0.1:${ports.backend}
+`,
+    );
+    return startProgram('haproxy', 'haproxy', ['-f', file], ports.haproxy);
+  },
+};
+
+export const nginxTcp: Contestant = {
+  name: 'nginx',
+  port: ports.nginx,
+  tlsPort: null,
+  start(ground) {
+    const file = join(ground.directory, 'nginx-tcp.conf');
+    writeFileSync(
+      file,
+      `load_module /usr/lib/nginx/modules/ngx_stream_module.so;
+worker_processes 1; daemon off; pid ${ground.directory}/nginx-tcp.pid; error_log ${ground.directory}/nginx-tcp.err;
+events { worker_connections 8192; }
+stream {
+  log_format line '$remote_addr $protocol $status $bytes_sent $bytes_received $session_time';
+  access_log ${ground.directory}/nginx-tcp.log line;
+  server { listen 127.0.0.1:${ports.nginx}; proxy_pass 127.0.0.1:${ports.backend}; } }`,
+    );
+    return startProgram('nginx', 'nginx', ['-c', file], ports.nginx);
+  },
+};
