@@ -2,20 +2,23 @@
 // Invariant: ends exactly once, in `#finish`, with its claim released, its backend's ledger closed and one log line
 // written; until a backend is connected nothing is read from the client.
 import type { Socket } from 'node:net';
-import type { DeadlineHolder } from '../base/deadlines.ts';
+import type { Clock } from '../base/clock.ts';
+import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 import { Fault } from '../base/fault.ts';
+import type { Log } from '../base/log.ts';
+import type { Cell } from '../base/metrics.ts';
 import { reasonOf } from '../http/fault-text.ts';
 import type { ConnectionFacts } from '../message/stream.ts';
 import type { Reason } from '../model/reason.ts';
 import type { ClaimHolder, EndReason } from '../traffic/claim.ts';
 import type { LiveGeneration, LiveService, Waiter } from '../traffic/live-service.ts';
+import type { Traffic } from '../traffic/traffic.ts';
 import type { LiveBackend } from '../upstream/backend.ts';
 import type { Backends } from '../upstream/backends.ts';
 import type { Attempt, ConnectListener } from '../upstream/connect.ts';
 import { BytePipe, type PipeOwner, resetSocket, type Side } from './byte-pipe.ts';
 import { proxyHeader } from './proxy-header.ts';
 import { TunnelRecord } from './tunnel-record.ts';
-import type { TunnelCells, TunnelHost } from './tunnels.ts';
 import { serviceBehind, type Way } from './way.ts';
 
 /** A client as its entrypoint hands it over. */
@@ -35,6 +38,26 @@ export interface TunnelClient {
   accepted(): void;
   /** No backend took it. Called once, or never. */
   failed(): void;
+}
+
+/** What every tunnel has of its surroundings. */
+export interface TunnelHost {
+  readonly traffic: Traffic<Backends>;
+  readonly clock: Clock;
+  readonly deadlines: Deadlines;
+  readonly log: Log;
+  /** A backend is connected. */
+  opened(tunnel: Tunnel): TunnelCells;
+  /** No backend took it. */
+  failed(tunnel: Tunnel, fault: Fault): void;
+  /** @param cells  null when it was never opened */
+  ended(tunnel: Tunnel, cells: TunnelCells | null): void;
+}
+
+export interface TunnelCells {
+  readonly active: Cell;
+  readonly received: Cell;
+  readonly sent: Cell;
 }
 
 type Phase = 'arriving' | 'waiting' | 'dialling' | 'open' | 'done';

@@ -5,11 +5,11 @@ import type { Clock, Timer } from '../base/clock.ts';
 import type { Deadlines } from '../base/deadlines.ts';
 import type { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
-import type { Cell, Family, Metrics } from '../base/metrics.ts';
+import type { Family, Metrics } from '../base/metrics.ts';
 import type { AccessLog } from '../http/access-log.ts';
 import type { Participant, Traffic } from '../traffic/traffic.ts';
 import type { Backends } from '../upstream/backends.ts';
-import { Tunnel, type TunnelClient } from './tunnel.ts';
+import { Tunnel, type TunnelCells, type TunnelClient, type TunnelHost } from './tunnel.ts';
 import { jsonTunnel, prettyTunnel } from './tunnel-record.ts';
 import { serviceBehind, type Way } from './way.ts';
 
@@ -20,22 +20,6 @@ export interface TunnelsDeps {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly accessLog: AccessLog;
-}
-
-/** What every tunnel has of its surroundings. */
-export interface TunnelHost extends Pick<TunnelsDeps, 'traffic' | 'clock' | 'deadlines' | 'log'> {
-  /** A backend is connected. */
-  opened(tunnel: Tunnel): TunnelCells;
-  /** No backend took it. */
-  failed(tunnel: Tunnel, fault: Fault): void;
-  /** @param cells  null when it was never opened */
-  ended(tunnel: Tunnel, cells: TunnelCells | null): void;
-}
-
-export interface TunnelCells {
-  readonly active: Cell;
-  readonly received: Cell;
-  readonly sent: Cell;
 }
 
 export class Tunnels implements Participant<null>, TunnelHost {
