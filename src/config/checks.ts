@@ -1,13 +1,14 @@
 // What no single value shows: clashes, references, keys that exclude or need each other, settings without effect.
 // Invariant: everything here is found in one pass; errors are what would do something else than it says, warnings what
 // would do nothing or what is probably not meant.
+
+import { takesHttp, transportOf } from '../model/entrypoint-protocol.ts';
 import type { Transport } from '../model/snapshot.ts';
 import { checkEntrypoints } from './entrypoint-checks.ts';
 import { checkHosts } from './host-checks.ts';
 import { defaultLimits, writtenLimits } from './limit-keys.ts';
 import { checkNetworkServices } from './network-checks.ts';
 import type { Findings } from './problem.ts';
-import { takesHttp, transportOf } from './protocols.ts';
 import { checkRouters, routedEntrypoints, terminatingEntrypoints } from './router-checks.ts';
 import type { Config } from './schema.ts';
 import type { Path } from './syntax.ts';

@@ -1,8 +1,9 @@
 // Checks of one `[entrypoints.NAME]`: which of its keys mean something for its protocol.
 // Invariant: a key without effect is told as one, never silently ignored.
+
+import { takesHttp } from '../model/entrypoint-protocol.ts';
 import { limitKeys } from './limit-keys.ts';
 import type { Findings } from './problem.ts';
-import { takesHttp } from './protocols.ts';
 import type { Config } from './schema.ts';
 import type { Path } from './syntax.ts';
 

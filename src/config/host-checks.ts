@@ -1,8 +1,8 @@
 // Checks of `[external_routes]`: hosts against each other and against the entrypoints; routes are checked one by one.
 // Invariant: two keys of one canonical host are told with both lines; nothing depends on the order of the file.
 
+import { endsTls, takesHttp, takesPlainHttp } from '../model/entrypoint-protocol.ts';
 import type { Findings } from './problem.ts';
-import { endsTls, takesHttp, takesPlainHttp } from './protocols.ts';
 import { checkRoute } from './route-checks.ts';
 import type { HostWritten } from './route-keys.ts';
 import type { Config } from './schema.ts';

@@ -1,9 +1,9 @@
 // Checks of `[network_services]`: what one service says about itself, and about the rest of the file.
 // Invariant: a service that passes has backends for every transport that leads to it, and one set of them.
 
+import { transportOf } from '../model/entrypoint-protocol.ts';
 import type { NetworkServiceWritten } from './network-keys.ts';
 import type { Findings } from './problem.ts';
-import { transportOf } from './protocols.ts';
 import { transportsOf } from './resolve-network.ts';
 import { checkPair } from './route-checks.ts';
 import type { Config } from './schema.ts';

@@ -1,10 +1,11 @@
 // The file as read → what it declares. Pure: files are already read, everything was checked.
 // Invariant: the nearest value wins (path, host, entrypoint, file), and nothing is left to be looked up later.
+
+import { takesHttp } from '../model/entrypoint-protocol.ts';
 import type { Entrypoint, Limits, RawFallback, Settings } from '../model/snapshot.ts';
 import type { Declaration, DeclaredCertificate } from './declaration.ts';
 import type { FileContents } from './files.ts';
 import { defaultLimits, writtenLimits } from './limit-keys.ts';
-import { takesHttp } from './protocols.ts';
 import { resolveHost } from './resolve-host.ts';
 import { resolveNetworkService, resolveRouters } from './resolve-network.ts';
 import type { CertificateWritten, Config, EntrypointWritten } from './schema.ts';

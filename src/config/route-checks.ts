@@ -1,8 +1,9 @@
 // Checks inside one route: which keys exclude each other, which need another, which would have no effect.
 // Invariant: a route is looked at with the names of the file, so that every complaint has its line.
+
+import { transportOf } from '../model/entrypoint-protocol.ts';
 import { limitKeys } from './limit-keys.ts';
 import type { Findings } from './problem.ts';
-import { transportOf } from './protocols.ts';
 import {
   backendKeyNames,
   type HeaderRulesWritten,

@@ -1,9 +1,10 @@
 // Checks of what leads to network services: `[[routers.*]]` and `raw_fallback`, against entrypoints, services and hosts.
 // Invariant: whatever a client sends, at most one thing takes it: one router a tcp or udp entrypoint, one owner a name.
+
+import { endsTls, passesTls, takesHttp } from '../model/entrypoint-protocol.ts';
 import type { Transport } from '../model/snapshot.ts';
 import { quote } from './form.ts';
 import type { Findings } from './problem.ts';
-import { endsTls, passesTls, takesHttp } from './protocols.ts';
 import { transportsOf } from './resolve-network.ts';
 import type { Config, EntrypointWritten } from './schema.ts';
 import { nearest } from './suggest.ts';

@@ -1,6 +1,8 @@
 // Whether and where a host can be reached over TLS: the precondition of every redirect to https.
 // Invariant: null unless a bound TLS entrypoint serves the host and a certificate is usable or obtainable at once.
+
 import { certificateIndex, hasCertificateFor } from '../model/certificate-index.ts';
+import { endsTls } from '../model/entrypoint-protocol.ts';
 import type { RoutingTable } from '../model/routing-table.ts';
 import type { CertificatesPart, Host } from '../model/snapshot.ts';
 
@@ -21,7 +23,7 @@ export function httpsEndpoint(
     const entrypoint = table.entrypoints.get(entrypointName)?.entrypoint;
     if (entrypoint === undefined) continue;
     const { protocol, port, publicPort } = entrypoint;
-    if (protocol === 'https' || protocol === 'tls_mux' || protocol === 'smart_tcp') return { port, publicPort };
+    if (endsTls(protocol)) return { port, publicPort };
   }
   return null;
 }

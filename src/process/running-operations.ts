@@ -5,7 +5,8 @@ import { version } from '../base/version.ts';
 import { compileRouting } from '../config/compile.ts';
 import { loadConfig, type Problem } from '../config/load.ts';
 import { formatBind, routingChanges } from '../model/changes.ts';
-import type { RoutingPart, Service } from '../model/snapshot.ts';
+import { endsTls } from '../model/entrypoint-protocol.ts';
+import type { Entrypoint, RoutingPart, Service } from '../model/snapshot.ts';
 import { connectionTraffic, tunnelTraffic } from './connection-traffic.ts';
 import { datagramTraffic } from './datagram-traffic.ts';
 import {
@@ -179,7 +180,7 @@ export class RunningOperations implements Operations {
         rootFingerprint: ca?.rootFingerprint ?? null,
         rootNotAfter: ca?.rootNotAfter ?? null,
       },
-      entrypoints: routing.entrypoints.filter(({ protocol }) => protocol === 'https').map(({ name }) => name),
+      entrypoints: routing.entrypoints.filter((each) => hasTls(each, routing)).map(({ name }) => name),
       problems: certificateProblems,
     };
   }
@@ -252,4 +253,10 @@ export class RunningOperations implements Operations {
     }
     return closes;
   }
+}
+
+function hasTls({ name, protocol }: Entrypoint, { routers }: RoutingPart): boolean {
+  return (
+    endsTls(protocol) || routers.tcp.some(({ entrypoint, terminate }) => entrypoint === name && terminate !== null)
+  );
 }

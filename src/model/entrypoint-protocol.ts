@@ -1,6 +1,6 @@
-// What the protocols of entrypoints have in common, for checks and for what is left out.
-// Invariant: one answer for each protocol; whoever asks gets the same one.
-import type { EntrypointProtocol, Transport } from '../model/snapshot.ts';
+// What the protocols of entrypoints have in common.
+// Invariant: pure, and one answer for each protocol: configuration, traffic and status mean the same by it.
+import type { EntrypointProtocol, Transport } from './snapshot.ts';
 
 /** Serves hosts over plaintext connections. */
 export const takesPlainHttp = (protocol: EntrypointProtocol): boolean =>
