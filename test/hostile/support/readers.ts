@@ -45,7 +45,13 @@ export function canonicalRequests(bytes: string): ReadMessage[] {
     if (codings.length === 1 && codings[0] !== 'chunked') throw new Error(`coding ${codings[0]}`);
     if (lengths.length === 1 && !/^(?:0|[1-9][0-9]*)$/.test(lengths[0]!)) throw new Error(`length ${lengths[0]}`);
     let whole = true;
-    if (codings.length === 1) whole = chunks(line);
+    if (codings.length === 1)
+      whole = canonicalChunks(
+        line,
+        bytes,
+        () => at,
+        (next) => (at = next),
+      );
     else if (lengths.length === 1) {
       const length = Number(lengths[0]);
       whole = bytes.length - at >= length;
@@ -55,28 +61,29 @@ export function canonicalRequests(bytes: string): ReadMessage[] {
     if (!whole && at < bytes.length) throw new Error(`bytes behind a request that is not whole: ${first}`);
   }
   return messages;
+}
 
-  function chunks(next: () => string | null): boolean {
-    for (;;) {
-      const size = next();
-      if (size === null) {
-        at = bytes.length;
-        return false;
-      }
-      if (!/^(?:0|[1-9a-f][0-9a-f]*)$/.test(size)) throw new Error(`not a chunk size of ours: ${JSON.stringify(size)}`);
-      const length = Number.parseInt(size, 16);
-      if (length === 0) {
-        const trailers = fieldLines(next);
-        if (trailers === null) at = bytes.length;
-        return trailers !== null;
-      }
-      if (bytes.length - at < length + 2) {
-        at = bytes.length;
-        return false;
-      }
-      if (bytes.slice(at + length, at + length + 2) !== '\r\n') throw new Error('a chunk without its end');
-      at += length + 2;
-    }
+/** Chunks as we write them, up to the blank line behind the trailers; false when they are not all there. */
+function canonicalChunks(
+  next: () => string | null,
+  bytes: string,
+  position: () => number,
+  moveTo: (at: number) => void,
+): boolean {
+  const cut = (): boolean => {
+    moveTo(bytes.length);
+    return false;
+  };
+  for (;;) {
+    const size = next();
+    if (size === null) return cut();
+    if (!/^(?:0|[1-9a-f][0-9a-f]*)$/.test(size)) throw new Error(`not a chunk size of ours: ${JSON.stringify(size)}`);
+    const length = Number.parseInt(size, 16);
+    if (length === 0) return fieldLines(next) === null ? cut() : true;
+    const end = position() + length;
+    if (bytes.length < end + 2) return cut();
+    if (bytes.slice(end, end + 2) !== '\r\n') throw new Error('a chunk without its end');
+    moveTo(end + 2);
   }
 }
 
@@ -95,6 +102,60 @@ function fieldLines(next: () => string | null): [string, string][] | null {
     }
     lines.push([name, value]);
   }
+}
+
+/**
+ * The answers in these bytes, in the only form that we write; `methods` are those of the requests. Throws at the first byte
+ * of another form. `closed`: the connection ended behind them.
+ */
+export function canonicalAnswers(bytes: string, methods: readonly string[], closed: boolean): ReadMessage[] {
+  const messages: ReadMessage[] = [];
+  let at = 0;
+  const line = (): string | null => {
+    const end = bytes.indexOf('\n', at);
+    if (end < 0) return null;
+    const text = bytes.slice(at, end + 1);
+    if (!/^[\t\x20-\x7e\x80-\xff]*\r\n$/.test(text)) throw new Error(`not a line of ours: ${JSON.stringify(text)}`);
+    at = end + 1;
+    return text.slice(0, -2);
+  };
+  for (let answered = 0; at < bytes.length; ) {
+    const first = line();
+    const match = /^HTTP\/1\.1 ([1-9][0-9][0-9]) .*$/.exec(first ?? '');
+    if (match === null) throw new Error(`not a status line of ours: ${JSON.stringify(first)}`);
+    const start = match[1]!;
+    const lines = fieldLines(line);
+    if (lines === null) throw new Error(`half a head: ${first}`);
+    if (start.startsWith('1')) continue;
+    const values = (name: string): string[] =>
+      lines.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value);
+    const codings = values('transfer-encoding');
+    const lengths = values('content-length');
+    if (codings.length + lengths.length > 1) throw new Error(`two framings: ${first}`);
+    if (codings.length === 1 && codings[0] !== 'chunked') throw new Error(`coding ${codings[0]}`);
+    if (lengths.length === 1 && !/^(?:0|[1-9][0-9]*)$/.test(lengths[0]!)) throw new Error(`length ${lengths[0]}`);
+    const method = methods[answered++];
+    if (method === undefined) throw new Error(`an answer that nobody asked for: ${first}`);
+    let whole = true;
+    if (method !== 'HEAD' && start !== '204' && start !== '304') {
+      if (codings.length === 1)
+        whole = canonicalChunks(
+          line,
+          bytes,
+          () => at,
+          (next) => (at = next),
+        );
+      else if (lengths.length === 1) {
+        whole = bytes.length - at >= Number(lengths[0]);
+        at = Math.min(bytes.length, at + Number(lengths[0]));
+      } else {
+        if (!closed) throw new Error(`no framing, and no end: ${first}`);
+        at = bytes.length;
+      }
+    }
+    messages.push({ start, lines, whole });
+  }
+  return messages;
 }
 
 // ---- lenient reading -------------------------------------------------------------------------------------------
