@@ -236,6 +236,7 @@ export function lenientStarts(
   methods: readonly string[] = [],
 ): string[] {
   const starts: string[] = [];
+  let answered = 0;
   let at = 0;
   const line = (): string | null => {
     how.lineEnd.lastIndex = at;
@@ -272,7 +273,8 @@ export function lenientStarts(
     const lengths = values('content-length');
     const isChunked = values('transfer-encoding').some((value) => how.chunked(value));
     const length = how.decimal((how.length === 'first' ? lengths[0] : lengths.at(-1)) ?? '');
-    const bodiless = kind === 'answer' && (methods[starts.length - 1] === 'HEAD' || /^(?:1..|204|304)$/.test(start));
+    if (kind === 'answer' && start.startsWith('1')) continue;
+    const bodiless = kind === 'answer' && (methods[answered++] === 'HEAD' || /^(?:204|304)$/.test(start));
     if (bodiless) continue;
     if (isChunked && (how.both === 'coding' || lengths.length === 0)) readChunks(line);
     else if (kind === 'answer' && lengths.length === 0 && !isChunked) at = bytes.length;
