@@ -83,6 +83,7 @@ export class FirstBytes implements DeadlineHolder, Served {
   }
 
   deadlineReached(): void {
+    this.#connection.refused('sniff-timeout');
     this.#socket.destroy();
   }
 

@@ -188,7 +188,10 @@ describe('slow clients are cut off', () => {
   it('and every one of these limits has its number', async () => {
     const metrics = await f.p.metrics();
     const value = (series: RegExp): number => Number(series.exec(metrics)?.[1] ?? 0);
-    // Heads and bodies, handshakes, and what HTTP/2 brings of its own.
+    // Silence, heads and bodies, handshakes, and what HTTP/2 brings of its own.
+    expect(
+      value(/^turnpike_entrypoint_refused_total\{entrypoint="web",reason="sniff-timeout"\} (\d+)$/m),
+    ).toBeGreaterThan(0);
     expect(value(/^turnpike_http_requests_total\{route="other",method="other",status="4xx"\} (\d+)$/m)).toBeGreaterThan(
       0,
     );
