@@ -51,7 +51,7 @@ async function tlsBackend(
   const secure: TLSSocket[] = [];
   const seen: unknown[] = [];
   const ends: End[] = [];
-  const inner = createTlsServer({ key: pair.key, cert: pair.cert }, (socket) => {
+  const inner = createTlsServer({ key: pair.key, cert: pair.cert, ALPNProtocols: ['http/1.1', 'x'] }, (socket) => {
     socket.allowHalfOpen = true;
     secure.push(socket);
     ends.push(plane.end(socket));
@@ -129,6 +129,21 @@ it('gets TLS, verified, under its name; ends pass both ways', async () => {
   await client.has('rows');
   await client.hasFin();
   expect((await plane.log(1))[0]).toMatchObject({ reason: 'ended', bytes_in: 5, bytes_out: 4 });
+});
+
+it('may end first, inside TLS, and still be told the rest', async () => {
+  start();
+  const backend = await tlsBackend(false);
+  publish(networkService('db', 1, [backend.address], { protocol: 'tls', upstreamTls: verified }));
+  const client = await plane.client(port);
+  await until('the backend', () => backend.ends.length === 1);
+  const server = backend.ends[0]!;
+  server.send('bye').fin();
+  await client.has('bye');
+  await client.hasFin();
+  client.send('the rest').fin();
+  await server.has('the rest');
+  await server.hasFin();
 });
 
 it('gets the PROXY header in front of TLS', async () => {
