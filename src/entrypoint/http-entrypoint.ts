@@ -27,8 +27,8 @@ export interface HttpDeps {
 
 export function httpEntrypoint(deps: HttpDeps): Speak {
   return (connection) => {
-    connection.accepted(null);
     new FirstBytes(connection, connection.socket, true, deps, (protocol, initial) => {
+      connection.accepted(null);
       if (protocol === 'http2') openHttp2(connection, connection.socket, null, initial, deps);
       else openHttp1(connection, connection.socket, null, initial, deps);
     }).start();
