@@ -28,7 +28,7 @@ export interface HttpDeps {
 export function httpEntrypoint(deps: HttpDeps): Speak {
   return (connection) => {
     new FirstBytes(connection, connection.socket, true, deps, (protocol, initial) => {
-      connection.accepted(null);
+      connection.accepted(protocol === 'http2' ? 'h2c' : 'http1');
       if (protocol === 'http2') openHttp2(connection, connection.socket, null, initial, deps);
       else openHttp1(connection, connection.socket, null, initial, deps);
     }).start();

@@ -254,6 +254,80 @@ describe('a tunnel', () => {
   });
 });
 
+describe('a reload', () => {
+  it('that cannot be served changes nothing, and says why until one can', async () => {
+    const first = await Greeter.start(1);
+    const second = await Greeter.start(2);
+    const { p, port, config } = await start(first, 2);
+    const client = new Client(port);
+    await client.greeting();
+    const taken = second.address.split(':')[1];
+    const refusals = [
+      [config('max_connections = "lots"'), 'entrypoints.db.max_connections'],
+      [config().replace('service = "db"', 'service = "dba"'), 'there is no network service "dba"; did you mean "db"?'],
+      [
+        `${config()}[entrypoints.second]\naddress = "127.0.0.1:${taken}"\nprotocol = "tcp"\n` +
+          '[[routers.tcp]]\nentrypoint = "second"\nservice = "db"\n',
+        'another socket holds the port',
+      ],
+    ] as const;
+    for (const [text, why] of refusals) {
+      const result = await p.reload(text);
+      expect(result.outcome).toBe('refused');
+      expect(JSON.stringify(result)).toContain(JSON.stringify(why).slice(1, -1));
+      expect((await p.status()).lastReload).toMatchObject({ outcome: 'refused' });
+      await client.says('still here');
+      expect(await new Client(port).greeting()).toBe(1);
+    }
+    expect((await p.reload(config('max_connections = 99'))).outcome).toBe('applied');
+    expect((await p.status()).lastReload).toMatchObject({ outcome: 'applied' });
+    await client.says('and still');
+  });
+
+  it('that removes an entrypoint accepts nothing more there, and leaves its tunnels their time', async () => {
+    const first = await Greeter.start(1);
+    const { p, port, config } = await start(first, 2, 'stream_drain = "1s"');
+    const client = new Client(port);
+    await client.greeting();
+    const without = config().replace(/\[entrypoints\.db\][\s\S]*?(?=\[log\])/, '');
+    expect((await p.reload(without)).outcome).toBe('applied');
+    await client.says('still here');
+    const late = new Client(port);
+    await until('a refusal', () => late.ended);
+    expect(late.error).toBe('ECONNREFUSED');
+    await until('the end', () => client.ended);
+    expect(client.error).toBe('ECONNRESET');
+  });
+
+  it('that ends its router leaves the tunnels of the service their time', async () => {
+    const first = await Greeter.start(1);
+    const { p, port, config } = await start(first, 2, 'stream_drain = "1s"');
+    const client = new Client(port);
+    await client.greeting();
+    const without = config().replace(/\[\[routers\.tcp\]\][\s\S]*?(?=\[log\])/, '');
+    expect((await p.reload(without)).outcome).toBe('applied');
+    await client.says('still here');
+    const late = new Client(port);
+    await until('a close', () => late.ended);
+    expect(late.text).toBe('');
+    await until('the end', () => client.ended);
+    expect(client.error).toBe('ECONNRESET');
+  });
+});
+
+describe('a worker that dies', () => {
+  it('takes its tunnels along and nothing else: the next connection is served', async () => {
+    const first = await Greeter.start(1);
+    const { p, port } = await start(first, 1);
+    const client = new Client(port);
+    await client.greeting();
+    const [pid] = await p.workerPids();
+    process.kill(pid!, 'SIGKILL');
+    await until('its end', () => client.ended);
+    expect(await new Client(port).greeting()).toBe(1);
+  });
+});
+
 describe('a paused service', () => {
   it('keeps connections, undialled, and lets them go on when it runs again', async () => {
     const first = await Greeter.start(1);

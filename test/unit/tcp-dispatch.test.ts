@@ -357,6 +357,22 @@ describe('names that pass unopened', () => {
     expect(backend.ends[0]!.bytes).toEqual(hello);
   });
 
+  it('a client that names nobody is served here, by the default certificate', async () => {
+    start();
+    const db = await tlsBackend('db.test');
+    const declared = part({
+      protocol: 'tls_mux',
+      services: [networkService('db', 1, [db.address])],
+      passing: [{ service: 'db', names: ['db.test', '*.test'] }],
+    });
+    plane.publish(declared, { certificates: { ...certificates, defaultId: site.id } });
+    const client = await secure('', { servername: undefined, checkServerIdentity: () => undefined });
+    client.write(get);
+    const [answer] = (await once(client, 'data')) as [Buffer];
+    expect(answer.toString()).toContain('app app.test');
+    expect(db.ends).toHaveLength(0);
+  });
+
   it('a tls_mux takes no plaintext', async () => {
     start();
     publish({ protocol: 'tls_mux' });
