@@ -1,6 +1,7 @@
 // A kill at any instant of a publication leaves a whole old or a whole new state; a failure before the decision point
 // changes nothing.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { GenerationBackend } from '../support/generations.ts';
@@ -17,12 +18,14 @@ const decided = (step: Step): boolean => step === 'commit' || step === 'acknowle
 
 const backends: GenerationBackend[] = [];
 let p: Turnpike | null = null;
+let stepFile = '';
 
 afterEach(async () => {
   closeRawClients();
   await p?.kill();
   p?.forget();
   p = null;
+  rmSync(stepFile, { force: true });
   for (const backend of backends.splice(0)) backend.stop();
 });
 
@@ -48,13 +51,13 @@ format = "json"
 [external_routes."app.test"]
 to = ["${one.address}"]
 `;
-  const stepFile = join(repository, `node_modules/.cache-step-${port}`);
+  stepFile = join(tmpdir(), `turnpike-step-${port}`);
   p = await Turnpike.start({ config, entry, env: { TURNPIKE_TEST_STEP: stepFile } });
   return { port, one, two, config, turnpike: p };
 }
 
-function arm({ port }: Scene, step: Step, action: string): void {
-  writeFileSync(join(repository, `node_modules/.cache-step-${port}`), `${step} ${action}`);
+function arm(step: Step, action: string): void {
+  writeFileSync(stepFile, `${step} ${action}`);
 }
 
 /** Who answers, over several fresh connections: one number when all workers agree. */
@@ -71,7 +74,7 @@ async function whoAnswers(port: number, requests = 12): Promise<Set<string>> {
 describe.each(steps)('at the step %s', (step) => {
   it('SIGKILL of the supervisor leaves a whole state', { timeout: 60_000 }, async () => {
     const s = await scene();
-    arm(s, step, 'kill-supervisor');
+    arm(step, 'kill-supervisor');
     await s.turnpike.switchService('app.test', [s.two.address]).then(
       () => expect.unreachable('the supervisor died before it could answer'),
       () => {},
@@ -99,7 +102,7 @@ describe.each(steps)('at the step %s', (step) => {
     async (action) => {
       const s = await scene();
       const before = await s.turnpike.status();
-      arm(s, step, action);
+      arm(step, action);
       const outcome = await s.turnpike.switchService('app.test', [s.two.address]).then(
         () => 'done',
         (error: Error) => error.message,
@@ -170,7 +173,6 @@ describe('a kill at a random instant', () => {
 describe('the state directory', () => {
   it('is not readable by others', async () => {
     const s = await scene();
-    const { statSync } = await import('node:fs');
     expect(statSync(join(s.turnpike.directory, '.turnpike/turnpike.sock')).mode & 0o777).toBe(0o600);
     expect(statSync(join(s.turnpike.directory, '.turnpike')).mode & 0o077).toBe(0);
     expect(readFileSync(s.turnpike.configFile, 'utf8')).toBe(s.config);

@@ -1,5 +1,5 @@
 // The guarantees of a switch, by an independent client log: nothing fails, nothing is stale, old backends may go.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -174,6 +174,7 @@ describe('a worker that lags behind', () => {
     expect(log.afterAcknowledgement.slice(0, 5), 'guarantee (a)').toEqual([]);
     expect(log.goingBack.slice(0, 5), 'guarantee (b)').toEqual([]);
     await p.stop();
+    rmSync(stepFile, { force: true });
   });
 });
 

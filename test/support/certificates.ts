@@ -1,13 +1,14 @@
 // Throwaway certificates for tests, made by the openssl program so that no code under test vouches for itself.
-// Invariant: everything lives in a temporary directory that is removed when the process ends.
+// Invariant: everything lives in a temporary directory that is removed with the end of the test file.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { afterAll } from 'vitest';
 
 const directory = mkdtempSync(join(tmpdir(), 'turnpike-certs-'));
-process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
 let serial = 0;
 
 function openssl(args: readonly string[]): void {

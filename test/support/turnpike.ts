@@ -6,6 +6,7 @@ import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { afterAll } from 'vitest';
 import { paths, type ServiceVerb, servicePath } from '../../src/control/api.ts';
 import { ControlClient } from '../../src/control/client.ts';
 import { socketName } from '../../src/control/socket-path.ts';
@@ -215,16 +216,24 @@ export class Turnpike {
       this.child.kill('SIGKILL');
       await this.exited;
     }
+    running.delete(this);
   }
 
+  /** Removes its directory, if that was made for it. */
   forget(): void {
     if (this.#ownsDirectory) rmSync(this.directory, { recursive: true, force: true });
   }
 }
 
 const running = new Set<Turnpike>();
-process.once('exit', () => {
-  for (const turnpike of running) turnpike.child.kill('SIGKILL');
+
+// A test that fails before its `stop` leaves a process behind; it ends with the file. (A runner's worker is ended by a
+// signal, so an exit handler would not do.)
+afterAll(async () => {
+  for (const turnpike of [...running]) {
+    await turnpike.kill();
+    turnpike.forget();
+  }
 });
 
 /** Runs a command of the command line and waits for its end. */
