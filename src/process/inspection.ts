@@ -145,12 +145,12 @@ function routerWays({ routers, entrypoints }: RoutingPart): readonly WayRow[] {
   });
   return [
     ...routers.tls.flatMap((router) => router.names.map((name) => way('tcp', name, 'passes', router))),
-    ...routers.tcp.map((router) => way('tcp', '-', router.terminate === null ? '-' : 'ends', router)),
-    ...routers.udp.map((router) => way('udp', '-', '-', router)),
+    ...routers.tcp.map((router) => way('tcp', '(tcp)', router.terminate === null ? '-' : 'ends', router)),
+    ...routers.udp.map((router) => way('udp', '(udp)', '-', router)),
     ...entrypoints.flatMap(({ name, rawFallback, origin }) =>
       rawFallback === null
         ? []
-        : [way('raw fallback', '-', '-', { entrypoint: name, service: rawFallback.service, origin })],
+        : [way('raw fallback', '(raw)', '-', { entrypoint: name, service: rawFallback.service, origin })],
     ),
   ];
 }

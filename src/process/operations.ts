@@ -183,7 +183,7 @@ export interface SwitchStatus {
 
 /** A way to a service: a host and path, or a router to a network service. */
 export interface RouteRow {
-  /** For a TLS router the name; "-" for what leads to a network service without one. */
+  /** For a TLS router the name; "(tcp)", "(udp)" or "(raw)" for what leads to a network service without one. */
   readonly host: string;
   readonly path: string;
   readonly entrypoints: readonly string[];

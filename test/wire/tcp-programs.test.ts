@@ -6,7 +6,7 @@ import { freePorts } from '../support/ports.ts';
 import { Postgres, psql, ran, SshServer } from '../support/programs.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { Recorder } from '../support/recorder.ts';
-import { Turnpike } from '../support/turnpike.ts';
+import { Turnpike, turnpikeCommand } from '../support/turnpike.ts';
 import { until } from '../support/wait.ts';
 
 const ca = new TestCa('Programs behind TCP');
@@ -222,6 +222,23 @@ describe('one port for SSH, HTTPS and a name that passes', () => {
     const tunnel = traffic.tunnels.find((each) => each.service === 'ssh')!;
     expect(tunnel).toMatchObject({ open: 0, failures: 0, ended: { ended: 3 } });
     expect(await p.metrics()).toMatch(/^turnpike_entrypoint_protocols_total\{entrypoint="edge",protocol="raw"\} 3$/m);
+  });
+
+  it('is shown by the commands', () => {
+    const show = (...args: string[]): string =>
+      turnpikeCommand([...args, '--config', p.configFile]).stdout.replace(/ {2,}/g, '  ');
+    const routes = show('routes', 'list');
+    const rows = [
+      `inner.test  -  passes  edge  ${passed.address}`,
+      `(tcp)  -  -  pg  ${blue.address}`,
+      `(tcp)  -  ends  pgs  ${blue.address}`,
+      `(raw)  -  -  edge  ${ssh.address}`,
+    ];
+    for (const row of rows) expect(routes).toContain(`\n${row}  config.toml:`);
+    const traffic = show('traffic', 'status');
+    expect(traffic).toMatch(/^edge {2}127\.0\.0\.1:\d+ {2}0 {2}\d+ {2}0 {2}0 {2}\d+ {2}\d+ {2}.*3 raw/m);
+    expect(traffic).toMatch(/^ssh {2}0 {2}0 {2}\d+ {2}\d+ {2}3 ended$/m);
+    expect(show('explain', `tcp://localhost:${ports[1]}`)).toContain(`→ bytes pass to ${blue.address}`);
   });
 
   it('a stranger gets HTTPS and no SSH', async () => {
