@@ -67,40 +67,44 @@ function dripping(first: string, drip: string): (exchange: Exchange) => void {
   };
 }
 
-overTransports('a backend that drips', (transport) => {
-  it('costs its client no more than the limit, whatever it drips', { timeout: 20_000 }, async () => {
-    f.app1.script = (exchange) => {
-      const [, first, drip] = drips[Number(exchange.target.slice(1))]!;
-      dripping(first, drip)(exchange);
-    };
-    const answers = await Promise.all(
-      drips.map((_each, i) => f.requester(transport).request({ path: `/${i}`, timeoutMs: 12_000 })),
-    );
-    for (const [i, answer] of answers.entries()) {
-      const [name, , , begun] = drips[i]!;
-      if (begun) expect([name, answer.status, answer.complete]).toEqual([name, 200, false]);
-      else expect([name, answer.status]).toEqual([name, answer.status === 502 ? 502 : 504]);
-    }
-    await othersAreServed(f);
-    await until('the backend sockets to close', () => f.app1.open.length === 0);
-  });
+overTransports(
+  'a backend that drips',
+  (transport) => {
+    it('costs its client no more than the limit, whatever it drips', { timeout: 20_000 }, async () => {
+      f.app1.script = (exchange) => {
+        const [, first, drip] = drips[Number(exchange.target.slice(1))]!;
+        dripping(first, drip)(exchange);
+      };
+      const answers = await Promise.all(
+        drips.map((_each, i) => f.requester(transport).request({ path: `/${i}`, timeoutMs: 12_000 })),
+      );
+      for (const [i, answer] of answers.entries()) {
+        const [name, , , begun] = drips[i]!;
+        if (begun) expect([name, answer.status, answer.complete]).toEqual([name, 200, false]);
+        else expect([name, answer.status]).toEqual([name, answer.status === 502 ? 502 : 504]);
+      }
+      await othersAreServed(f);
+      await until('the backend sockets to close', () => f.app1.open.length === 0);
+    });
 
-  it('does not get a tunnel out of it either', async () => {
-    f.app1.script = (exchange) => dripping('HTTP/1.1 101 Switching Protocols\r\n', 'X: y\r\n')(exchange);
-    expect((await f.requester(transport).webSocket()).answer.status).toBe(504);
-    f.app1.script = (exchange) => {
-      exchange.reply(acceptHandshake(exchange));
-    };
-    const { tunnel } = await f.requester(transport).webSocket();
-    // An open tunnel in which nothing moves ends as well.
-    await tunnel.waitForEnd(8000);
-    await until('the backend sockets to close', () => f.app1.open.length === 0);
-  });
+    it('does not get a tunnel out of it either', async () => {
+      f.app1.script = (exchange) => dripping('HTTP/1.1 101 Switching Protocols\r\n', 'X: y\r\n')(exchange);
+      expect((await f.requester(transport).webSocket()).answer.status).toBe(504);
+      f.app1.script = (exchange) => {
+        exchange.reply(acceptHandshake(exchange));
+      };
+      const { tunnel } = await f.requester(transport).webSocket();
+      // An open tunnel in which nothing moves ends as well.
+      await tunnel.waitForEnd(8000);
+      await until('the backend sockets to close', () => f.app1.open.length === 0);
+    });
 
-  it('that accepts and never shakes hands is 504', async () => {
-    expect((await f.requester(transport).request({ host: 'silent.test' })).status).toBe(504);
-  });
-});
+    it('that accepts and never shakes hands is 504', async () => {
+      expect((await f.requester(transport).request({ host: 'silent.test' })).status).toBe(504);
+    });
+  },
+  ['h1', 'h2'],
+);
 
 it('a service that is paused holds a bounded number of requests, bodies unread, and forgets who leaves', async () => {
   await f.p.service('paused.test', 'pause');

@@ -153,33 +153,34 @@ async function tcp(port: number): Promise<Socket> {
 }
 
 describe('slow clients are cut off', () => {
-  it.each(['h1', 'h1+tls'] satisfies Transport[])('over HTTP/1.1 [%s]', async (transport) => {
+  it('whatever they speak, all of them at once', { timeout: 60_000 }, async () => {
     f.app1.script = (exchange) => {
       if (exchange.values('upgrade').length > 0) exchange.reply(acceptHandshake(exchange));
       else void exchange.whole().then(() => exchange.ok('ok'));
     };
-    await allAreCutOff(overHttp1, async () => (await f.raw(transport)).socket);
+    const http1 = (transport: Transport) => async (): Promise<Socket> => (await f.raw(transport)).socket;
+    const http2 = (transport: Transport) => async (): Promise<Socket> =>
+      (await connect(f, transport, { greet: false })).socket;
+    await Promise.all([
+      allAreCutOff(overHttp1, http1('h1')),
+      allAreCutOff(overHttp1, http1('h1+tls')),
+      allAreCutOff(beforeTls, () => tcp(f.securePort)),
+      allAreCutOff(overHttp2, http2('h2')),
+      allAreCutOff(overHttp2, http2('h2c')),
+    ]);
     await until('the backend sockets to be given up', () => f.app1.connections.every((connection) => connection.idle));
   });
 
-  it('before TLS', async () => {
-    await allAreCutOff(beforeTls, () => tcp(f.securePort));
-  });
-
-  it.each(['h2', 'h2c'] satisfies Transport[])('over HTTP/2 [%s]', async (transport) => {
-    await allAreCutOff(overHttp2, async () => (await connect(f, transport, { greet: false })).socket);
-    await until('the backend sockets to be given up', () => f.app1.connections.every((connection) => connection.idle));
-  });
-
-  it.each(['h2', 'h2c'] satisfies Transport[])('when they never open a window [%s]', async (transport) => {
+  it('when they never open a window', async () => {
     f.app1.script = (exchange) => exchange.ok(Buffer.alloc(200_000));
+    const openings = [[[Setting.InitialWindowSize, 0]] as const, [[Setting.InitialWindowSize, 1]] as const, []];
     await Promise.all(
-      [[[Setting.InitialWindowSize, 0]] as const, [[Setting.InitialWindowSize, 1]] as const, []].map(
-        async (settings) => {
+      (['h2', 'h2c'] satisfies Transport[]).flatMap((transport) =>
+        openings.map(async (settings) => {
           const connection = await connect(f, transport, { settings, refill: false });
           for (let i = 0; i < 10; i++) connection.write(get(2 * i + 1));
           await connection.waitForEnd(10_000);
-        },
+        }),
       ),
     );
     await until('the backend sockets to be given up', () => f.app1.open.every((open) => open.idle));

@@ -37,7 +37,7 @@ it.each(modes)('%s takes nothing away from others', { timeout: 60_000 }, async (
     else void exchange.whole().then(() => exchange.ok(name === 'Slow Read' ? Buffer.alloc(4 * 1024 * 1024) : 'ok'));
   };
   const url = `http://127.0.0.1:${f.webPort}/`;
-  const tool = spawn('slowhttptest', ['-c', '150', '-r', '100', '-l', '8', '-p', '3', '-u', url, ...options], {
+  const tool = spawn('slowhttptest', ['-c', '150', '-r', '100', '-l', '5', '-p', '3', '-u', url, ...options], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

@@ -61,9 +61,9 @@ export async function flood(
   f: ProxyFixture,
   transport: Transport,
   frame: (i: number) => Buffer,
-  options: { count?: number; read?: boolean } = {},
+  options: { count?: number; read?: boolean; patienceMs?: number } = {},
 ): Promise<FloodResult> {
-  const { count = 20_000, read = true } = options;
+  const { count = 20_000, read = true, patienceMs = 2000 } = options;
   const connection = await connect(f, transport);
   if (!read) connection.socket.pause();
   let sent = 0;
@@ -75,7 +75,7 @@ export async function flood(
     else await sleep(0);
   }
   if (!read) connection.socket.resume();
-  const patience = performance.now() + 2000;
+  const patience = performance.now() + patienceMs;
   while (!connection.closed && performance.now() < patience) await sleep(10);
   return { connection, sent };
 }
