@@ -6,7 +6,7 @@ import { compileRouting } from '../config/compile.ts';
 import { loadConfig, type Problem } from '../config/load.ts';
 import { formatBind, routingChanges } from '../model/changes.ts';
 import { endsTls } from '../model/entrypoint-protocol.ts';
-import type { Entrypoint, RoutingPart, Service } from '../model/snapshot.ts';
+import type { Entrypoint, RawFallback, RoutingPart, Service } from '../model/snapshot.ts';
 import { connectionTraffic, tunnelTraffic } from './connection-traffic.ts';
 import { datagramTraffic } from './datagram-traffic.ts';
 import {
@@ -249,6 +249,9 @@ export class RunningOperations implements Operations {
       } else if (next.trustedCidrs.join() !== entrypoint.trustedCidrs.join() && next.trustedCidrs.length > 0) {
         const why = 'peers outside trusted_cidrs are closed';
         closes.push({ entrypoint: entrypoint.name, connections, why });
+      } else if (narrowsFallback(entrypoint.rawFallback, next.rawFallback)) {
+        const why = 'raw connections of clients that may not reach the fallback are closed';
+        closes.push({ entrypoint: entrypoint.name, connections, why });
       }
     }
     return closes;
@@ -259,4 +262,9 @@ function hasTls({ name, protocol }: Entrypoint, { routers }: RoutingPart): boole
   return (
     endsTls(protocol) || routers.tcp.some(({ entrypoint, terminate }) => entrypoint === name && terminate !== null)
   );
+}
+
+function narrowsFallback(from: RawFallback | null, to: RawFallback | null): boolean {
+  if (from === null) return false;
+  return to === null || (to.trustedCidrs !== null && to.trustedCidrs.join() !== from.trustedCidrs?.join());
 }

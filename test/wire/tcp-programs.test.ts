@@ -1,6 +1,9 @@
 // Programs that people run behind a TCP port: PostgreSQL with psql and pgbench, OpenSSH on the port that also serves HTTPS,
 // openssl s_client through a name that passes.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { DiffResult } from '../../src/process/operations.ts';
 import { TestCa } from '../support/certificates.ts';
 import { freePorts } from '../support/ports.ts';
 import { Postgres, psql, ran, SshServer } from '../support/programs.ts';
@@ -239,6 +242,21 @@ describe('one port for SSH, HTTPS and a name that passes', () => {
     expect(traffic).toMatch(/^edge {2}127\.0\.0\.1:\d+ {2}0 {2}\d+ {2}0 {2}0 {2}\d+ {2}\d+ {2}.*3 raw/m);
     expect(traffic).toMatch(/^ssh {2}0 {2}0 {2}\d+ {2}\d+ {2}3 ended$/m);
     expect(show('explain', `tcp://localhost:${ports[1]}`)).toContain(`→ bytes pass to ${blue.address}`);
+  });
+
+  it('diff tells whom a narrower fallback would close', () => {
+    const file = join(p.directory, 'narrower.toml');
+    const text = readFileSync(p.configFile, 'utf8');
+    writeFileSync(
+      file,
+      text.replace('raw_fallback_trusted_cidrs = ["127.0.0.1/32"]', 'raw_fallback_trusted_cidrs = ["::1"]'),
+    );
+    const { stdout } = turnpikeCommand(['diff', '--json', '--with', file, '--config', p.configFile]);
+    const { changes, closes } = JSON.parse(stdout) as DiffResult;
+    expect(changes!.entrypoints).toEqual([{ kind: 'changed', name: 'edge', details: ['raw_fallback'] }]);
+    expect(closes).toEqual([
+      { entrypoint: 'edge', connections: 0, why: expect.stringContaining('may not reach the fallback') },
+    ]);
   });
 
   it('a stranger gets HTTPS and no SSH', async () => {
