@@ -134,12 +134,20 @@ function checkTermination(config: Config, findings: Findings): void {
       );
       continue;
     }
-    if (source || findings.failed(['tls'])) continue;
-    findings.warn(
-      [...path, 'tls'],
-      'there is no certificate to serve here: every handshake will be refused',
-      '[[tls.certificate]], or tls.internal_ca.enabled = true',
-    );
+    if (findings.failed(['tls'])) continue;
+    if (!source) {
+      findings.warn(
+        [...path, 'tls'],
+        'there is no certificate to serve here: every handshake will be refused',
+        '[[tls.certificate]], or tls.internal_ca.enabled = true',
+      );
+    } else if (tls.certificate.length === 0 && router.sni === null) {
+      findings.warn(
+        [...path, 'tls'],
+        'the internal CA signs for declared names only: every handshake will be refused',
+        'the names, as sni',
+      );
+    }
   }
 }
 
