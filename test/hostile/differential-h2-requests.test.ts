@@ -131,8 +131,11 @@ it('is answered, refused or reset, and some of it is served', () => {
 it('arrives in our own framing, as no more requests than were made, each with its body', () => {
   for (const connection of connections) connection.messages.push(...canonicalRequests(connection.bytes));
   const messages = connections.flatMap((connection) => connection.messages);
-  expect(messages.length).toBeLessThanOrEqual(cases.length);
-  expect(messages.filter((message) => message.whole).length).toBe(outcomes.filter((outcome) => outcome === 200).length);
+  // A length that its frames belie is found out while the request is under way, or when an empty one has gone.
+  const served = outcomes.filter((outcome) => outcome === 200).length;
+  const lying = cases.filter(({ lines }) => lines?.some(([name]) => name === 'content-length')).length;
+  expect(messages.filter((message) => message.whole).length).toBeGreaterThanOrEqual(served);
+  expect(messages.length).toBeLessThanOrEqual(served + lying);
   for (const message of messages) {
     expect(message.start).not.toContain('smuggled');
     expect(message.lines.filter(([name]) => /^x-forwarded-for$/i.test(name)).length).toBe(1);
