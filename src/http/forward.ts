@@ -25,8 +25,9 @@ import { provesAccept } from './websocket.ts';
 
 /** How long the backend may decide about `Expect: 100-continue` before we say so ourselves (RFC 9110 §10.1.1). */
 const expectMs = 1000;
-/** Interim answers to one request. */
+/** Interim answers to one request, and what their fields may take: a client that does not read has them waiting here. */
 const informationMax = 64;
+const informationSizeMax = 256 * 1024;
 /** Clients of one drain are sent away over this time. */
 const drainSpreadMs = 3000;
 
@@ -84,6 +85,7 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
   #tunnel: Tunnel | null = null;
   #failedAddress: string | null = null;
   #informations = 0;
+  #informationSize = 0;
   /** Who is behind, when nothing moves. */
   #backendFull = false;
   #clientFull = false;
@@ -199,8 +201,9 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
 
   responseInformation(status: number, fields: Fields): void {
     if (this.#phase !== 'sending' && this.#phase !== 'expecting') return;
-    if (++this.#informations > informationMax) {
-      this.#fail(new Fault('upstream-bad-response', `more than ${informationMax} interim answers`));
+    for (let i = 0; i < fields.length; i++) this.#informationSize += fields.names[i]!.length + fields.values[i]!.length;
+    if (++this.#informations > informationMax || this.#informationSize > informationSizeMax) {
+      this.#fail(new Fault('upstream-bad-response', 'too many interim answers, or too large ones'));
       return;
     }
     prepareInformation(fields);

@@ -30,6 +30,16 @@ overTransports('a backend that sends interim answers', (transport) => {
     await until('the backend socket to close', () => f.app1.open.length === 0);
   });
 
+  it('of great size is cut off before a megabyte waits for a client that does not read', async () => {
+    f.app1.script = (exchange) => {
+      for (let i = 0; i < 30; i++) exchange.send(`HTTP/1.1 103 Early Hints\r\nLink: ${'a'.repeat(20_000)}\r\n\r\n`);
+      exchange.reply(final);
+    };
+    const answer = await f.requester(transport).request();
+    expect(answer.status).toBe(502);
+    expect(answer.interim.length).toBeLessThan(14);
+  });
+
   it('cannot slip a final answer, a length or a switch of protocols among them', async () => {
     for (const interim of [
       'HTTP/1.1 103 X\r\nContent-Length: 5\r\n\r\n',
