@@ -21,22 +21,27 @@ const layers = [
   'message',
   'model',
   'config',
+  'manifest',
   'traffic',
   'http1',
   'upstream',
   'tls',
+  'gate',
   'http',
   'tcp',
   'udp',
   'entrypoint',
   'certificates',
   'switchover',
+  'runtime',
+  'apps',
   'process',
   'control',
+  'load',
   'main.ts',
 ];
-const dataPlane = ['traffic', 'http1', 'upstream', 'tls', 'http', 'tcp', 'udp', 'entrypoint'];
-const controlPlane = ['certificates', 'switchover'];
+const dataPlane = ['traffic', 'http1', 'upstream', 'tls', 'gate', 'http', 'tcp', 'udp', 'entrypoint'];
+const controlPlane = ['certificates', 'switchover', 'runtime', 'apps'];
 
 interface SourceFile {
   /** Relative to src/, with slashes. */

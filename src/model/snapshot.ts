@@ -2,7 +2,7 @@
 // Invariant: structured-cloneable (no functions, classes, undefined members); equal digests mean equal indexes, because
 // both sides build them with the same pure functions. All durations are milliseconds, all sizes bytes.
 
-export const partNames = ['routing', 'health', 'certificates', 'keys'] as const;
+export const partNames = ['routing', 'health', 'certificates', 'challenges', 'gate', 'keys'] as const;
 export type PartName = (typeof partNames)[number];
 
 export interface Snapshot {
@@ -17,6 +17,8 @@ export interface SnapshotParts {
   readonly routing: RoutingPart;
   readonly health: HealthPart;
   readonly certificates: CertificatesPart;
+  readonly challenges: ChallengesPart;
+  readonly gate: GatePart;
   readonly keys: KeysPart;
 }
 
@@ -376,6 +378,34 @@ export interface Certificate {
   /** PEM chain, leaf first. */
   readonly chain: string;
   readonly key: string;
+}
+
+/** What every worker must answer while a CA looks whether names are ours (RFC 8555 §8); published before the CA is told. */
+export interface ChallengesPart {
+  readonly http: readonly HttpChallenge[];
+  readonly alpn: readonly AlpnChallenge[];
+}
+
+export interface HttpChallenge {
+  /** Canonical host, exactly as the CA will ask for it. */
+  readonly host: string;
+  readonly token: string;
+  /** The key authorization: the whole body of the answer. */
+  readonly answer: string;
+}
+
+export interface AlpnChallenge {
+  /** Canonical name, as it will come in the SNI. */
+  readonly name: string;
+  /** PEM of the self-signed certificate with the acmeIdentifier extension (RFC 8737 §3), and its key. */
+  readonly chain: string;
+  readonly key: string;
+}
+
+/** What decides logins besides the routes' own policies. Sessions and tokens are no part: they travel as deltas. */
+export interface GatePart {
+  /** App id → what the operator set at run time: true asks for a login, false does not. */
+  readonly overrides: Readonly<Record<string, boolean>>;
 }
 
 export interface KeysPart {

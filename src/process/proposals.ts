@@ -4,7 +4,9 @@ import { randomBytes } from 'node:crypto';
 import { Fault } from '../base/fault.ts';
 import type {
   CertificatesPart,
+  ChallengesPart,
   Entrypoint,
+  GatePart,
   HealthPart,
   KeysPart,
   RoutingPart,
@@ -21,6 +23,7 @@ export interface Wanted {
   /** Generations hold the file's addresses. */
   readonly routing: RoutingPart;
   readonly certificates: CertificatesPart;
+  readonly gate: GatePart;
 }
 
 /** What a new routing means beyond the snapshot. */
@@ -51,6 +54,8 @@ export class Proposals {
   #revision: number;
   #stored: ReadonlyMap<string, StoredService>;
   #keys: KeysPart;
+  /** In memory only: an order that a restart interrupts begins anew. */
+  #challenges: ChallengesPart = { http: [], alpn: [] };
   #declared: RoutingPart | null = null;
   #served: readonly Entrypoint[] = [];
 
@@ -79,8 +84,8 @@ export class Proposals {
   }
 
   /** Another configuration. */
-  file({ routing, certificates }: Wanted): Proposal {
-    return this.#routing(routing, null, { certificates, keys: this.#keys });
+  file({ routing, certificates, gate }: Wanted): Proposal {
+    return this.#routing(routing, null, { certificates, gate, challenges: this.#challenges, keys: this.#keys });
   }
 
   wish(wish: Wish): Proposal {
@@ -93,6 +98,21 @@ export class Proposals {
 
   certificates(certificates: CertificatesPart): Proposal {
     return this.#parts({ certificates }, []);
+  }
+
+  challenges(challenges: ChallengesPart): Proposal {
+    const proposal = this.#parts({ challenges }, []);
+    return {
+      ...proposal,
+      persist: (revision) => {
+        proposal.persist(revision);
+        this.#challenges = challenges;
+      },
+    };
+  }
+
+  gate(gate: GatePart): Proposal {
+    return this.#parts({ gate }, []);
   }
 
   newTicketKey(): Proposal {

@@ -6,7 +6,15 @@ import type { Clock, Timer } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import type { Log, LogLevel } from '../base/log.ts';
 import type { PublicationFault } from '../model/publication.ts';
-import type { Certificate, CertificatesPart, RoutingPart, Service, Snapshot } from '../model/snapshot.ts';
+import type {
+  Certificate,
+  CertificatesPart,
+  ChallengesPart,
+  GatePart,
+  RoutingPart,
+  Service,
+  Snapshot,
+} from '../model/snapshot.ts';
 import { type Drain, Drains } from './drains.ts';
 import { Health } from './health.ts';
 import type { Listeners } from './listeners.ts';
@@ -188,6 +196,16 @@ export class Serving {
   /** Watched files, or the internal CA, gave other certificates. */
   publishCertificates(certificates: CertificatesPart): void {
     this.#certificates.request(() => this.#proposals.certificates(certificates));
+  }
+
+  /** Every worker answers these challenges when it resolves. */
+  publishChallenges(challenges: ChallengesPart): Promise<Published> {
+    return this.#publisher.publish(() => this.#proposals.challenges(challenges));
+  }
+
+  /** Every worker judges by this when it resolves. */
+  publishGate(gate: GatePart): Promise<Published> {
+    return this.#publisher.publish(() => this.#proposals.gate(gate));
   }
 
   /** New session tickets from now on; the old ones cost their holders one full handshake. */

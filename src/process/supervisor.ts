@@ -11,7 +11,7 @@ import { compileRouting } from '../config/compile.ts';
 import type { Declaration } from '../config/declaration.ts';
 import { formatProblem, loadConfig, type Problem } from '../config/load.ts';
 import { routingChanges } from '../model/changes.ts';
-import type { CertificatesPart } from '../model/snapshot.ts';
+import type { CertificatesPart, GatePart } from '../model/snapshot.ts';
 import { CertificateProblems, Certificates, type LoadedCertificates } from './certificates.ts';
 import { ControlSocket, socketName } from './control-socket.ts';
 import { inheritedSockets, Listeners } from './listeners.ts';
@@ -37,6 +37,7 @@ export interface SupervisorOptions {
   readonly observer: StepObserver | null;
 }
 
+const ungated: GatePart = { overrides: {} };
 const ticketKeyLifeMs = 12 * 3_600_000;
 /** How long after the drain limit a worker may take to end. */
 const drainGraceMs = 500;
@@ -163,7 +164,7 @@ export class Supervisor implements Household {
     // Workers boot while the certificates are read.
     const certificates = this.#certificates.load(declaration.tls);
     const routing = compileRouting(declaration);
-    await this.#serving.start(certificates.then(({ part }) => ({ routing, certificates: part })));
+    await this.#serving.start(certificates.then(({ part }) => ({ routing, certificates: part, gate: ungated })));
     await (await certificates).adopt();
     const path = join(this.stateDir, socketName);
     this.#control = await ControlSocket.listen(path, createControlHandler(this.#operations, this.#log));
@@ -225,7 +226,7 @@ export class Supervisor implements Household {
     const metricsMove = await this.#metricsServer.move(declaration.metrics);
     try {
       const routing = compileRouting(declaration);
-      const published = await this.#serving.publish({ routing, certificates: certificates.part });
+      const published = await this.#serving.publish({ routing, certificates: certificates.part, gate: ungated });
       metricsMove.adopt();
       await certificates.adopt();
       return published;

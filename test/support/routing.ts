@@ -4,7 +4,9 @@ import { digestOf } from '../../src/model/digest.ts';
 import type {
   Backend,
   CertificatesPart,
+  ChallengesPart,
   Entrypoint,
+  GatePart,
   HealthPart,
   Host,
   KeysPart,
@@ -169,6 +171,8 @@ export function routing(over: Partial<RoutingPart> = {}): RoutingPart {
 
 export const noHealth: HealthPart = { down: {} };
 export const noCertificates: CertificatesPart = { certificates: [], defaultId: null, internalCa: false };
+export const noChallenges: ChallengesPart = { http: [], alpn: [] };
+export const noGate: GatePart = { overrides: {} };
 export const testKeys: KeysPart = {
   ticketKey: Buffer.alloc(48, 1).toString('base64'),
   cookieKey: Buffer.alloc(32, 2).toString('base64'),
@@ -180,6 +184,8 @@ export function snapshot(revision: number, part: RoutingPart, over: Partial<Snap
     routing: part,
     health: noHealth,
     certificates: noCertificates,
+    challenges: noChallenges,
+    gate: noGate,
     keys: testKeys,
     ...over,
   };
@@ -190,6 +196,8 @@ export function snapshot(revision: number, part: RoutingPart, over: Partial<Snap
       routing: digestOf(parts.routing),
       health: digestOf(parts.health),
       certificates: digestOf(parts.certificates),
+      challenges: digestOf(parts.challenges),
+      gate: digestOf(parts.gate),
       keys: digestOf(parts.keys),
     },
   };

@@ -1,12 +1,22 @@
 import { expect, test } from 'vitest';
 import { Fault } from '../../src/base/fault.ts';
-import type { PartName, SnapshotParts } from '../../src/model/snapshot.ts';
+import { type PartName, partNames, type SnapshotParts } from '../../src/model/snapshot.ts';
 import type { Question, Questions, ToWorker } from '../../src/process/protocol.ts';
 import { Publisher } from '../../src/process/publication.ts';
 import type { Proposal, StepName } from '../../src/process/publication-run.ts';
 import type { Answer, WorkerChannel } from '../../src/process/worker-handle.ts';
 import { HandClock, settle } from '../support/hand-clock.ts';
-import { host, noCertificates, noHealth, route, routing, service, testKeys } from '../support/routing.ts';
+import {
+  host,
+  noCertificates,
+  noChallenges,
+  noGate,
+  noHealth,
+  route,
+  routing,
+  service,
+  testKeys,
+} from '../support/routing.ts';
 
 /** A worker that does as it is told, answers when the test says so, and can die. */
 class ScriptedWorker implements WorkerChannel {
@@ -111,6 +121,8 @@ const parts = (number: number, address: string): SnapshotParts => ({
   }),
   health: noHealth,
   certificates: noCertificates,
+  challenges: noChallenges,
+  gate: noGate,
   keys: testKeys,
 });
 const first = parts(1, '10.0.0.1:80');
@@ -129,7 +141,7 @@ test('the first publication gives every worker every part and goes on from the s
   const { publisher, propose, workers, log } = world();
   const published = await publisher.publish(propose(first));
   expect(published).toMatchObject({ revision: 8, changed: true, holdMs: 0 });
-  expect(Object.keys(workers[0]!.prepared!.parts)).toEqual(['routing', 'health', 'certificates', 'keys']);
+  expect(Object.keys(workers[0]!.prepared!.parts)).toEqual([...partNames]);
   expect(log).toEqual(['w1 prepare', 'w2 prepare', 'persist 8', 'decided', 'w1 commit', 'w2 commit', 'acknowledged']);
 });
 
@@ -273,7 +285,7 @@ test('a worker that joins while something is published gets what was committed, 
   expect(await joining).toBeNull();
   expect(late.heard).toEqual(['lend tcp *:80', 'prepare', 'commit']);
   expect(late.prepared?.revision).toBe(9);
-  expect(Object.keys(late.prepared!.parts)).toHaveLength(4);
+  expect(Object.keys(late.prepared!.parts)).toHaveLength(partNames.length);
   expect(late.digests).toEqual(workers[0]!.digests);
 });
 

@@ -6,9 +6,16 @@ import { Publisher } from '../../src/process/publication.ts';
 import type { Proposal } from '../../src/process/publication-run.ts';
 import { Upkeep } from '../../src/process/upkeep.ts';
 import { HandClock, settle } from '../support/hand-clock.ts';
-import { noCertificates, noHealth, routing, testKeys } from '../support/routing.ts';
+import { noCertificates, noChallenges, noGate, noHealth, routing, testKeys } from '../support/routing.ts';
 
-const first: SnapshotParts = { routing: routing(), health: noHealth, certificates: noCertificates, keys: testKeys };
+const first: SnapshotParts = {
+  routing: routing(),
+  health: noHealth,
+  certificates: noCertificates,
+  challenges: noChallenges,
+  gate: noGate,
+  keys: testKeys,
+};
 
 async function world(served = true) {
   const clock = new HandClock();
