@@ -6,7 +6,8 @@ import type { Log } from '../base/log.ts';
 import { digestOf } from '../model/digest.ts';
 import { type BackendHealth, observe, unknownHealth } from '../model/health.ts';
 import type { Backend, Service } from '../model/snapshot.ts';
-import { type ProbeResult, probe } from './probe.ts';
+import { probe } from './probe.ts';
+import type { ProbeResult } from './probe-result.ts';
 
 export type Probe = (service: Service, backend: Backend, clock: Clock) => Promise<ProbeResult>;
 
@@ -83,7 +84,8 @@ export class ActiveHealth {
 
 /** The addresses' order and everything that is not part of the check stay out of its identity. */
 function keyOf(service: Service, backend: Backend): string {
-  return digestOf([service.name, backend.address, service.health, service.protocol, service.upstreamTls]);
+  const { name, health, protocol, upstreamTls, network } = service;
+  return digestOf([name, backend.address, health, protocol, upstreamTls, network?.sendProxyProtocol ?? null]);
 }
 
 class Check {

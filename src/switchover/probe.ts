@@ -1,47 +1,20 @@
 // One look at a backend: is it ready to take traffic? Used before a switch and by the active health checks.
 // Invariant: a probe settles within its timeout, follows no redirect, uses no proxy from the environment, and leaves no
 // connection behind.
-import { connect, isIP } from 'node:net';
 import type { buildConnector, Dispatcher } from 'undici';
 import type { Clock } from '../base/clock.ts';
 import type { Backend, HealthCheck, Service } from '../model/snapshot.ts';
+import { probeConnection } from './connection-probe.ts';
+import { expectedTls } from './expected-tls.ts';
+import { describeError, type ProbeResult } from './probe-result.ts';
 
-export type ProbeResult =
-  | { readonly ok: true; readonly detail: string }
-  | { readonly ok: false; readonly detail: string };
-
-/** An open port proves little: forwarders accept and close when nothing is behind them. So it must stay open this long. */
-const settleMs = 300;
-
-/** The service's own check, or a plain TCP connect when it declares none. */
+/** The service's own check, or a connection when it declares none. */
 export async function probe(service: Service, backend: Backend, clock: Clock): Promise<ProbeResult> {
   const { health } = service;
   // Nothing that could be sent is sure to be answered.
   if (service.protocol === 'udp') return { ok: true, detail: 'takes only datagrams, which prove nothing' };
   if (health?.type === 'http') return probeHttp(service, health, backend);
-  return probeTcp(backend, health?.timeoutMs ?? 2000, clock);
-}
-
-/** Ready when the backend accepts and then sends something or stays connected for 300 ms. */
-export function probeTcp(backend: Backend, timeoutMs: number, clock: Clock): Promise<ProbeResult> {
-  return new Promise((resolve) => {
-    const socket = connect({ host: backend.host, port: backend.port });
-    const finish = (result: ProbeResult): void => {
-      limit.cancel();
-      settled.cancel();
-      socket.destroy();
-      resolve(result);
-    };
-    let settled = clock.after(timeoutMs, () => finish({ ok: false, detail: `no connection within ${timeoutMs} ms` }));
-    const limit = clock.after(timeoutMs + settleMs, () => finish({ ok: false, detail: 'no connection in time' }));
-    socket.on('connect', () => {
-      settled.cancel();
-      settled = clock.after(settleMs, () => finish({ ok: true, detail: 'accepts connections' }));
-    });
-    socket.on('data', () => finish({ ok: true, detail: 'accepts connections' }));
-    socket.on('error', (error) => finish({ ok: false, detail: describe(error) }));
-    socket.on('close', () => finish({ ok: false, detail: 'accepted and closed at once' }));
-  });
+  return probeConnection(service, backend, health?.timeoutMs ?? 2000, clock);
 }
 
 /** Ready when a GET of the path is answered 200–399, whatever the body does. */
@@ -60,7 +33,7 @@ async function probeHttp(service: Service, health: HealthCheck, backend: Backend
     return { ok, detail: `${health.path} answered ${answer.statusCode}` };
   } catch (error) {
     const timedOut = error instanceof Error && error.name === 'TimeoutError';
-    return { ok: false, detail: timedOut ? `no answer within ${health.timeoutMs} ms` : describe(error) };
+    return { ok: false, detail: timedOut ? `no answer within ${health.timeoutMs} ms` : describeError(error) };
   } finally {
     client.destroy().catch(() => {});
   }
@@ -89,16 +62,8 @@ function tlsConnector(
   timeoutMs: number,
   build: typeof buildConnector,
 ): buildConnector.connector {
-  const { sni = '', verify = true, ca = '', cert = '', key = '' } = upstreamTls ?? {};
-  const connector = build({
-    timeout: timeoutMs,
-    allowH2: protocol === 'h2',
-    rejectUnauthorized: verify,
-    ...(ca === '' ? {} : { ca }),
-    ...(cert === '' ? {} : { cert, key }),
-  });
-  // An IP literal must not be sent as SNI (RFC 6066 §3); the certificate is then checked against the address.
-  const servername = sni !== '' ? sni : isIP(host) === 0 ? host : '';
+  const { servername, ...rest } = expectedTls(upstreamTls, host);
+  const connector = build({ timeout: timeoutMs, allowH2: protocol === 'h2', ...rest });
   return (options, callback) =>
     connector({ ...options, servername }, (...[error, socket]) => {
       if (error !== null) callback(error, null);
@@ -114,12 +79,4 @@ function hostOf(service: Service, backend: Backend): string {
   const slash = service.name.indexOf('/');
   const host = slash < 0 ? service.name : service.name.slice(0, slash);
   return host.startsWith('*') ? backend.address : host;
-}
-
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const { code } = error as { code?: unknown };
-  // Several addresses behind one name fail together, without a message of their own.
-  if (error instanceof AggregateError && error.errors.length > 0) return describe(error.errors[0]);
-  return error.message === '' ? String(code ?? error.name) : error.message;
 }

@@ -3,12 +3,14 @@ import { createServer as createHttp, type IncomingMessage, type ServerResponse }
 import { createServer as createHttp2, type Http2Server } from 'node:http2';
 import { createServer as createHttps } from 'node:https';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTls } from 'node:tls';
 import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import type { HealthCheck, Service } from '../../src/model/snapshot.ts';
-import { probe, probeTcp } from '../../src/switchover/probe.ts';
+import { probe } from '../../src/switchover/probe.ts';
+import { ProxyHeaderReader, type ProxyResult } from '../../src/tcp/proxy-header.ts';
 import { TestCa } from '../support/certificates.ts';
-import { backend, service } from '../support/routing.ts';
+import { backend, networkService, service } from '../support/routing.ts';
 
 const open: { close(): void }[] = [];
 const sockets = new Set<Socket>();
@@ -136,7 +138,11 @@ test('a TLS backend is verified, by its own name when it has one', async () => {
   expect(await h2).toEqual({ ok: false, detail: 'the backend did not agree to HTTP/2' });
 });
 
-const tcp = (address: string, timeoutMs = 1000) => probeTcp(backend(address), timeoutMs, systemClock);
+/** A service of tunnels, without a check of its own. */
+function tcp(address: string, sendProxyProtocol: 1 | 2 | null = null, over: Partial<Service> = {}) {
+  const of = networkService('db', 1, [address], over);
+  return probe({ ...of, network: { ...of.network!, sendProxyProtocol } }, backend(address), systemClock);
+}
 
 test('TCP: a port that stays open is ready', async () => {
   expect(await tcp(await listening(createServer()))).toEqual({ ok: true, detail: 'accepts connections' });
@@ -156,4 +162,82 @@ test('TCP: accepted and closed at once is not ready', async () => {
 test('a service without a check is probed by TCP', async () => {
   const address = await listening(createServer());
   expect(await probe(service('app.test', 1, [address]), backend(address), systemClock)).toMatchObject({ ok: true });
+});
+
+interface Greeted {
+  readonly header: ProxyResult;
+  readonly clientPort: number | undefined;
+}
+
+/** A backend that closes a connection at once unless it begins with a PROXY header, and gives the rest away. */
+function behindProxies(greeted: Greeted[], then: (socket: Socket) => void): Server {
+  return createServer((socket) => {
+    socket.once('data', (first: Buffer) => {
+      socket.pause();
+      const header = new ProxyHeaderReader().push(first);
+      if (header?.kind !== 'header') {
+        socket.resetAndDestroy();
+        return;
+      }
+      greeted.push({ header, clientPort: socket.remotePort });
+      if (header.rest.length > 0) socket.unshift(header.rest);
+      then(socket);
+    });
+  });
+}
+
+test('TCP: a backend that requires a PROXY header gets one, which names nobody else than the probe', async () => {
+  const greeted: Greeted[] = [];
+  const address = await listening(behindProxies(greeted, (socket) => socket.resume()));
+  expect(await tcp(address, 2)).toMatchObject({ ok: true });
+  expect(await tcp(address, 1)).toMatchObject({ ok: true });
+  const [local, own] = greeted;
+  expect(local?.header).toMatchObject({ ends: null, rest: Buffer.alloc(0) });
+  expect(own?.header).toMatchObject({
+    ends: {
+      sourceAddress: '127.0.0.1',
+      sourcePort: own?.clientPort,
+      destinationAddress: '127.0.0.1',
+      destinationPort: Number(address.split(':')[1]),
+    },
+    rest: Buffer.alloc(0),
+  });
+});
+
+test('TCP: a backend of IPv6 is told so', async () => {
+  const greeted: Greeted[] = [];
+  const address = await listening(
+    behindProxies(greeted, (socket) => socket.resume()),
+    '::1',
+  );
+  expect(await tcp(address, 1)).toMatchObject({ ok: true });
+  expect(greeted[0]?.header).toMatchObject({ ends: { sourceAddress: '::1', destinationAddress: '::1' } });
+});
+
+test('TCP: where tunnels speak TLS the probe does, behind the PROXY header, and verifies as they do', async () => {
+  const ca = new TestCa('Tunnel probe CA');
+  const { cert, key } = ca.leaf(['db.internal']);
+  const upstreamTls = { sni: 'db.internal', verify: true, ca: ca.pem, cert: '', key: '' };
+  const asked = (address: string, version: 1 | 2 | null, over: Partial<typeof upstreamTls> = {}) =>
+    tcp(address, version, { protocol: 'tls', upstreamTls: { ...upstreamTls, ...over } });
+  const inner = createTls({ cert, key });
+  inner.on('tlsClientError', () => {});
+  const address = await listening(behindProxies([], (socket) => inner.emit('connection', socket)));
+  expect(await asked(address, 2)).toEqual({ ok: true, detail: 'accepts connections' });
+  expect(await asked(address, 1)).toMatchObject({ ok: true });
+  expect(await asked(address, 1, { verify: false, ca: '' })).toMatchObject({ ok: true });
+  expect(await asked(address, 2, { ca: '' })).toMatchObject({ ok: false });
+  expect(await asked(address, 2, { sni: 'other.internal' })).toMatchObject({
+    ok: false,
+    detail: expect.stringContaining('other.internal'),
+  });
+  expect(await asked(address, null)).toMatchObject({ ok: false });
+  // It accepts and stays, which would do without TLS.
+  const silent = await listening(createServer());
+  const health = { ...check, type: 'tcp' as const, timeoutMs: 150 };
+  expect(await tcp(silent, null, { protocol: 'tls', upstreamTls, health })).toEqual({
+    ok: false,
+    detail: 'no TLS connection within 150 ms',
+  });
+  expect(await tcp(silent, null, { health })).toMatchObject({ ok: true });
 });

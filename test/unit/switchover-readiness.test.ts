@@ -2,10 +2,10 @@ import { expect, test } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
 import type { HealthCheck } from '../../src/model/snapshot.ts';
 import { ActiveHealth, type Probe } from '../../src/switchover/active-health.ts';
-import type { ProbeResult } from '../../src/switchover/probe.ts';
+import type { ProbeResult } from '../../src/switchover/probe-result.ts';
 import { defaultReadiness, waitUntilReady } from '../../src/switchover/readiness.ts';
 import { HandClock, settle } from '../support/hand-clock.ts';
-import { backend, service } from '../support/routing.ts';
+import { backend, networkService, service } from '../support/routing.ts';
 
 const health: HealthCheck = {
   type: 'http',
@@ -140,6 +140,17 @@ test('a reload that leaves the check alone keeps what was found out; another che
   active.follow([checked(['h:2'], {}, 2)]);
   expect(active.down().get('a')).toEqual(['h:2']);
   active.follow([checked(['h:2'], { path: '/other' }, 2)]);
+  expect(active.down().size).toBe(0);
+});
+
+test('a backend that is to get a PROXY header from now on is looked at anew', async () => {
+  const { active, clock, seconds } = watched('-');
+  const of = networkService('db', 1, ['h:1'], { health });
+  active.follow([of]);
+  clock.advance(0);
+  await seconds(2);
+  expect(active.down().get('db')).toEqual(['h:1']);
+  active.follow([{ ...of, network: { ...of.network!, sendProxyProtocol: 2 } }]);
   expect(active.down().size).toBe(0);
 });
 
