@@ -42,7 +42,7 @@ export interface EntrypointCells {
   readonly errors: Cell;
   spoke(what: Spoken): Cell;
   refused(why: Refusal): Cell;
-  handshake(result: 'ok' | TlsRefusal): Cell;
+  handshake(result: 'ok' | 'proved' | TlsRefusal): Cell;
 }
 
 export interface EntrypointStats {

@@ -21,6 +21,7 @@ export function httpsEntrypoint(deps: HttpsDeps): Speak {
       entrypoint: entrypoint.name,
       timeoutMs: connection.limits.tlsHandshakeTimeoutMs,
       onSecure: (socket, facts, alpn) => openSecure(connection, socket, facts, alpn, deps),
+      onProved: () => proved(connection),
       onRefused: (reason, detail) => refuseTls(connection, reason, detail, deps),
     });
   };
@@ -42,6 +43,12 @@ export function openSecure(
   new FirstBytes(connection, socket, false, deps, (_protocol, initial) => {
     openHttp1(connection, socket, facts, initial, deps);
   }).start();
+}
+
+/** A CA looked at the name and left. */
+export function proved(connection: Connection): void {
+  connection.accepted('tls');
+  connection.settings.cells.handshake('proved').value++;
 }
 
 export function refuseTls(connection: Connection, reason: TlsRefusal, detail: string, { log }: HttpsDeps): void {

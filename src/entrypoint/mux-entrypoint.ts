@@ -4,7 +4,7 @@
 import { findPassthrough } from '../model/routing-table.ts';
 import type { Way } from '../tcp/way.ts';
 import type { Connection, Speak } from './connection.ts';
-import { openSecure, refuseTls } from './https-entrypoint.ts';
+import { openSecure, proved, refuseTls } from './https-entrypoint.ts';
 import { sniffMs } from './sniff.ts';
 import type { TcpDeps } from './tcp-entrypoint.ts';
 import { openTunnel } from './tunnel-opening.ts';
@@ -35,6 +35,7 @@ export function acceptTls(connection: Connection, helloTimeoutMs: number, deps: 
       };
     },
     onSecure: (socket, facts, alpn) => openSecure(connection, socket, facts, alpn, deps),
+    onProved: () => proved(connection),
     onRefused: (reason, detail) => refuseTls(connection, reason, detail, deps),
   });
 }

@@ -3,7 +3,7 @@
 import type { Tunnels } from '../tcp/tunnels.ts';
 import { byRouter } from '../tcp/way.ts';
 import type { Speak } from './connection.ts';
-import { type HttpsDeps, refuseTls } from './https-entrypoint.ts';
+import { type HttpsDeps, proved, refuseTls } from './https-entrypoint.ts';
 import { openTunnel } from './tunnel-opening.ts';
 
 export interface TcpDeps extends HttpsDeps {
@@ -30,6 +30,7 @@ export function tcpEntrypoint(deps: TcpDeps): Speak {
         const opening = { way: byRouter, spoken: 'tls', secure: { socket, facts }, serverName, early: null } as const;
         openTunnel(connection, opening, deps.tunnels);
       },
+      onProved: () => proved(connection),
       onRefused: (reason, detail) => refuseTls(connection, reason, detail, deps),
     });
   };

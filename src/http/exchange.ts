@@ -16,6 +16,7 @@ import type { Traffic } from '../traffic/traffic.ts';
 import type { Backends } from '../upstream/backends.ts';
 import { type Answer, faultAnswer } from './answer.ts';
 import { judgeArrival } from './arrival.ts';
+import type { ChallengeAnswers } from './challenge-answers.ts';
 import { clientAddress } from './client-address.ts';
 import { type ConnectionPlan, connectionPlan } from './connection-plan.ts';
 import { ExchangeRecord } from './exchange-record.ts';
@@ -48,6 +49,7 @@ export interface ExchangeHost {
   readonly log: Log;
   readonly requestIds: RequestIds;
   readonly plans: Plans;
+  readonly challenges: ChallengeAnswers;
   readonly settings: Settings;
   began(exchange: Exchange): void;
   /** Time for the log line. */
@@ -118,6 +120,11 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     const plan = match.plan === null ? null : match.plan.route(head.target);
     this.#plan = plan;
     record.host = match.host;
+    const proof = this.#host.challenges.answerTo(head, match.host);
+    if (proof !== null) {
+      this.#answer(proof, 'acme-challenge');
+      return;
+    }
     record.route = plan === null ? '' : plan.route.id;
     const arrival = judgeArrival(head, connection, match, plan);
     switch (arrival.kind) {

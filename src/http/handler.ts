@@ -12,6 +12,7 @@ import type { Traffic } from '../traffic/traffic.ts';
 import type { Backends } from '../upstream/backends.ts';
 import type { AccessLog } from './access-log.ts';
 import { faultBytes } from './answer.ts';
+import { ChallengeAnswers } from './challenge-answers.ts';
 import { type ConnectionPlan, connectionPlan } from './connection-plan.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
 import { ExchangeRecord } from './exchange-record.ts';
@@ -38,6 +39,7 @@ export class HttpHandler implements ExchangeHost {
   readonly clock: Clock;
   readonly log: Log;
   readonly requestIds = new RequestIds();
+  readonly challenges = new ChallengeAnswers();
   readonly #accessLog: AccessLog;
   readonly #metrics: HttpMetrics;
   readonly #keeper: PlanKeeper;
@@ -55,6 +57,7 @@ export class HttpHandler implements ExchangeHost {
       this.#accessLog.configure(accessLog, accessLogFormat);
     });
     deps.traffic.register(this.#keeper);
+    deps.traffic.register(this.challenges);
   }
 
   get plans(): Plans {

@@ -5,6 +5,7 @@ export const reasons = {
   served: 'forwarded to a live backend and answered',
   responded: 'answered by a fixed response of the route',
   redirected: 'answered by a redirect of the route',
+  'acme-challenge': "answered a certificate authority's question whether the host is ours",
   'redirect-https': 'plaintext request sent to https by the TLS policy',
   'misdirected-plaintext': '421: the host wants TLS and no TLS entrypoint serves it',
   'misdirected-never': '421: the host is plaintext only and the request came over TLS',

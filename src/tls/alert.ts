@@ -11,6 +11,7 @@ export const Alert = {
   InternalError: 80,
   MissingExtension: 109,
   UnrecognizedName: 112,
+  NoApplicationProtocol: 120,
 } as const;
 
 export type AlertDescription = (typeof Alert)[keyof typeof Alert];

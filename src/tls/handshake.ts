@@ -1,5 +1,5 @@
 // One client from its first byte to a secure connection, or to a refusal that it can understand.
-// Invariant: ends exactly once, with `onSecure` or `onRefused`, within the time limit however slowly the bytes drip; every
+// Invariant: ends exactly once, with `onSecure`, `onProved` or `onRefused`, within the time limit however slowly the bytes drip; every
 // byte that was peeked at is given to the TLS engine unchanged.
 import type { Socket } from 'node:net';
 import type { Server, TLSSocket } from 'node:tls';
@@ -7,6 +7,7 @@ import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 import type { TlsFacts } from '../message/stream.ts';
 import type { Certificate, TlsTermination } from '../model/snapshot.ts';
 import { Alert, type AlertDescription, alertRecord } from './alert.ts';
+import { asksForProof } from './challenge-servers.ts';
 import { type ClientHello, ClientHelloReader } from './client-hello.ts';
 import { canonicalServerName, type Identity, type TlsRefusal } from './identity.ts';
 
@@ -28,6 +29,8 @@ export interface TlsHooks {
   passThrough?(serverName: string | null): (() => void) | null;
   /** The socket is the receiver's now, errors included. */
   onSecure(socket: TLSSocket, facts: TlsFacts, alpn: 'h2' | 'http/1.1'): void;
+  /** A CA saw that the name is ours; there is nothing more to say, and the connection is being closed. */
+  onProved(): void;
   /** The connection is being closed. */
   onRefused(reason: TlsRefusal, detail: string): void;
 }
@@ -38,6 +41,8 @@ export interface HandshakeHost {
   chooseIdentity(hooks: TlsHooks, hello: ClientHello, localAddress: string): Identity;
   /** A certificate at once, or a promise of one; null when there is none. */
   leaf(name: string): Certificate | Promise<Certificate | null>;
+  /** What proves to a CA that this name is ours; null: no CA is expected to ask. */
+  challengeFor(name: string | null): Server | null;
   serverFor(identity: ServeIdentity, certificate: Certificate): Server;
   /** The connection was handed to a server; `secured` or `failed` of the handshake is called by the host. */
   handedOver(handshake: Handshake): void;
@@ -64,7 +69,7 @@ export class Handshake implements DeadlineHolder {
   readonly #hooks: TlsHooks;
   readonly #host: HandshakeHost;
   readonly #reader = new ClientHelloReader();
-  #state: 'hello' | 'leaf' | 'tls' | 'refused' | 'done' = 'hello';
+  #state: 'hello' | 'leaf' | 'tls' | 'proof' | 'refused' | 'done' = 'hello';
   #maxVersion = 0;
   #secureBy = 0;
   #identity: ServeIdentity | null = null;
@@ -97,6 +102,10 @@ export class Handshake implements DeadlineHolder {
 
   /** The TLS engine is done. */
   secured(socket: TLSSocket): void {
+    if (this.#state === 'proof') {
+      this.#proved(socket);
+      return;
+    }
     const identity = this.#identity!;
     const certificate = this.#certificate!;
     const alpn = socket.alpnProtocol === 'h2' ? 'h2' : 'http/1.1';
@@ -157,6 +166,12 @@ export class Handshake implements DeadlineHolder {
     this.#maxVersion = hello.maxVersion;
     this.deadlineAt = this.#secureBy;
     const name = hello.serverName === null ? null : canonicalServerName(hello.serverName);
+    const proof = asksForProof(hello);
+    const challenge = proof ? this.#host.challengeFor(name) : null;
+    if (challenge !== null) {
+      this.#prove(challenge);
+      return;
+    }
     const taker = this.#hooks.passThrough?.(name) ?? null;
     if (taker !== null) {
       this.#giveBack();
@@ -166,6 +181,11 @@ export class Handshake implements DeadlineHolder {
     // By hand, before the name: an old client shall hear what is wrong with it even where its name is unknown.
     if (hello.maxVersion < 0x0303) {
       this.#refuse(Alert.ProtocolVersion, 'old-version', 'TLS 1.1 or older');
+      return;
+    }
+    // Where ALPN means nothing (TLS ended for a tunnel) the validator would reach whoever is behind it.
+    if (proof) {
+      this.#refuse(Alert.NoApplicationProtocol, 'no-challenge', hello.serverName ?? '');
       return;
     }
     const localAddress = this.socket.localAddress ?? '';
@@ -207,7 +227,6 @@ export class Handshake implements DeadlineHolder {
   }
 
   #handOver(certificate: Certificate): void {
-    const { socket } = this;
     let server: Server;
     try {
       server = this.#host.serverFor(this.#identity!, certificate);
@@ -218,7 +237,27 @@ export class Handshake implements DeadlineHolder {
       return;
     }
     this.#certificate = certificate;
-    this.#state = 'tls';
+    this.#engage(server, 'tls');
+  }
+
+  /** The name is ours: shows it and hangs up. No other client asks this way, and none can get further. */
+  #prove(server: Server): void {
+    this.#engage(server, 'proof');
+  }
+
+  #proved(socket: TLSSocket): void {
+    this.#state = 'refused';
+    this.#host.ended(this);
+    this.#hooks.onProved();
+    socket.on('error', this.#onError);
+    socket.end();
+    socket.resume();
+    this.deadlineAt = this.#host.deadlines.in(lingerMs);
+  }
+
+  #engage(server: Server, state: 'tls' | 'proof'): void {
+    const { socket } = this;
+    this.#state = state;
     socket.removeListener('data', this.#onData);
     socket.removeListener('end', this.#onEnd);
     socket.pause();

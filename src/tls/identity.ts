@@ -29,6 +29,8 @@ export type TlsRefusal =
   | 'unknown-name'
   | 'no-name'
   | 'no-certificate'
+  /** A CA looks for a proof (RFC 8737) that we do not have. */
+  | 'no-challenge'
   | 'timeout'
   | 'client-gone'
   | 'handshake-failed';

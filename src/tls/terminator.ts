@@ -12,11 +12,12 @@ import { type CertificateIndex, certificateIndex } from '../model/certificate-in
 import type { RoutingTable, TlsProfile } from '../model/routing-table.ts';
 import type { Certificate, PartName } from '../model/snapshot.ts';
 import type { Compiled, Participant } from '../traffic/traffic.ts';
+import { type ChallengeServers, challengeServers, noChallengeServers } from './challenge-servers.ts';
 import type { ClientHello } from './client-hello.ts';
 import { endsOf, Handshake, type HandshakeHost, type ServeIdentity, type TlsHooks } from './handshake.ts';
 import { chooseIdentity, chooseTermination, type Identity } from './identity.ts';
 import { LeafCache, type LeafFor } from './leaf-cache.ts';
-import { ProfileServers } from './profile-servers.ts';
+import { ProfileServers, type ServerEvents } from './profile-servers.ts';
 
 export type { TlsHooks, TlsRefusal } from './handshake.ts';
 
@@ -32,6 +33,7 @@ interface PreparedTls {
   readonly table: RoutingTable;
   readonly index: CertificateIndex;
   readonly ticketKey: Buffer;
+  readonly challenges: ChallengeServers;
 }
 
 export class TlsTerminator implements Participant<PreparedTls>, HandshakeHost {
@@ -39,6 +41,7 @@ export class TlsTerminator implements Participant<PreparedTls>, HandshakeHost {
   readonly #log: Log;
   readonly #leaves: LeafCache;
   readonly #servers: ProfileServers;
+  readonly #events: ServerEvents;
   /**
    * Handshakes inside a tls.Server, by the four ends of their connection: node:tls tells which socket became secure, not
    * which raw socket that was.
@@ -50,14 +53,12 @@ export class TlsTerminator implements Participant<PreparedTls>, HandshakeHost {
     this.deadlines = deps.deadlines;
     this.#log = deps.log;
     this.#leaves = new LeafCache(deps.leafFor, deps.clock);
-    this.#servers = new ProfileServers(
-      {
-        secure: (socket) => this.#secured(socket),
-        failed: (error, socket) => this.#failed(error, socket),
-      },
-      // Replaced by the first commit; nothing is accepted before.
-      Buffer.alloc(48),
-    );
+    this.#events = {
+      secure: (socket) => this.#secured(socket),
+      failed: (error, socket) => this.#failed(error, socket),
+    };
+    // The key is replaced by the first commit; nothing is accepted before.
+    this.#servers = new ProfileServers(this.#events, Buffer.alloc(48));
   }
 
   /** Takes a fresh TCP connection. It must be unread, flowing or paused. */
@@ -74,7 +75,9 @@ export class TlsTerminator implements Participant<PreparedTls>, HandshakeHost {
     }
     const ticketKey = Buffer.from(snapshot.parts.keys.ticketKey, 'base64');
     if (ticketKey.length !== 48) throw new Fault('publish-refused', 'the ticket key has not 48 bytes');
-    return { table, index: certificateIndex(snapshot.parts.certificates), ticketKey };
+    const kept = changed.has('challenges') ? null : (this.#current?.challenges ?? noChallengeServers);
+    const challenges = kept ?? challengeServers(snapshot.parts.challenges, this.#events);
+    return { table, index: certificateIndex(snapshot.parts.certificates), ticketKey, challenges };
   }
 
   commit(prepared: PreparedTls): void {
@@ -102,6 +105,10 @@ export class TlsTerminator implements Participant<PreparedTls>, HandshakeHost {
 
   leaf(name: string): Certificate | Promise<Certificate | null> {
     return this.#leaves.get(name) ?? this.#leaves.request(name);
+  }
+
+  challengeFor(name: string | null): Server | null {
+    return name === null ? null : (this.#snapshot.challenges.get(name) ?? null);
   }
 
   serverFor(identity: ServeIdentity, certificate: Certificate): Server {

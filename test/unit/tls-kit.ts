@@ -12,11 +12,19 @@ import { silentLog } from '../../src/base/log.ts';
 import { fingerprintOf, namesOf } from '../../src/certificates/x509.ts';
 import type { TlsFacts } from '../../src/message/stream.ts';
 import { compileRoutingTable } from '../../src/model/routing-table.ts';
-import type { Certificate, CertificatesPart, Host, PartName, RoutingPart } from '../../src/model/snapshot.ts';
+import {
+  type Certificate,
+  type CertificatesPart,
+  type ChallengesPart,
+  type Host,
+  type PartName,
+  partNames,
+  type RoutingPart,
+} from '../../src/model/snapshot.ts';
 import type { LeafFor } from '../../src/tls/leaf-cache.ts';
 import { type TlsRefusal, TlsTerminator } from '../../src/tls/terminator.ts';
 import type { Compiled } from '../../src/traffic/traffic.ts';
-import { entrypoint, host, routing, snapshot } from '../support/routing.ts';
+import { entrypoint, host, noChallenges, routing, snapshot } from '../support/routing.ts';
 
 export const ca: MintedCa = mintCa('Test CA');
 
@@ -48,6 +56,7 @@ export interface Serving {
   readonly internalCa?: boolean;
   readonly ticketKey?: Buffer;
   readonly settings?: RoutingPart['settings'];
+  readonly challenges?: ChallengesPart;
 }
 
 export function compile(serving: Serving): Compiled {
@@ -57,7 +66,10 @@ export function compile(serving: Serving): Compiled {
     hosts,
     ...(serving.settings === undefined ? {} : { settings: serving.settings }),
   });
-  const parts: { certificates: CertificatesPart } = { certificates: { certificates, defaultId, internalCa } };
+  const parts: { certificates: CertificatesPart; challenges: ChallengesPart } = {
+    certificates: { certificates, defaultId, internalCa },
+    challenges: serving.challenges ?? noChallenges,
+  };
   const keys = {
     ticketKey: (serving.ticketKey ?? Buffer.alloc(48, 1)).toString('base64'),
     cookieKey: Buffer.alloc(32, 2).toString('base64'),
@@ -66,7 +78,7 @@ export function compile(serving: Serving): Compiled {
   return { snapshot: snapshot(1, part, { ...parts, keys }), table };
 }
 
-const everything: ReadonlySet<PartName> = new Set(['routing', 'health', 'certificates', 'keys']);
+const everything: ReadonlySet<PartName> = new Set(partNames);
 
 export interface Outcome {
   readonly secure: { facts: TlsFacts; alpn: string }[];
@@ -81,6 +93,8 @@ export class Edge implements Outcome {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   timeoutMs = 5000;
+  /** Handshakes that showed a challenge's certificate. */
+  proved = 0;
 
   private constructor(leafFor: LeafFor) {
     this.terminator = new TlsTerminator({ clock: systemClock, deadlines: this.#deadlines, log: silentLog, leafFor });
@@ -94,6 +108,9 @@ export class Edge implements Outcome {
           this.secure.push({ facts, alpn });
           tls.on('error', () => {});
           tls.pipe(tls);
+        },
+        onProved: () => {
+          this.proved++;
         },
         onRefused: (reason) => this.refused.push(reason),
       });

@@ -49,7 +49,7 @@ export interface IssuerTimings {
 }
 
 export type ChallengeKind = 'http-01' | 'tls-alpn-01' | 'dns-01';
-export type KeyType = 'p256' | 'rsa2048';
+export type KeyType = 'p256' | 'p384' | 'rsa2048' | 'rsa4096';
 
 export interface OrderWish {
   /** Canonical hosts, one-label wildcards (`*.app.test`) and IP literals (IPv6 in brackets). At least one. */
