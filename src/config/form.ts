@@ -110,6 +110,7 @@ const kindNames = {
   float: 'a float',
   boolean: 'a boolean',
   datetime: 'a date or time',
+  null: 'null',
   array: 'a list',
   table: 'a table',
 } as const;
@@ -125,7 +126,9 @@ export function scalar<K extends keyof Kinds, T>(
     members: null,
     read(node, path, findings) {
       if (node.kind !== kind) {
-        findings.error(path, `${show(node)} is ${kindNames[node.kind]}, not ${kindNames[kind]}`, accepts);
+        const unquoted = kind === 'string' && 'raw' in node && node.raw !== '' && acceptsText(node.raw, path);
+        const hint = unquoted ? `: quote it, ${quote(node.raw)}` : '';
+        findings.error(path, `${show(node)} is ${kindNames[node.kind]}, not ${kindNames[kind]}${hint}`, accepts);
         return undefined;
       }
       const result = convert(node.value as Kinds[K], path);
@@ -134,6 +137,9 @@ export function scalar<K extends keyof Kinds, T>(
       return undefined;
     },
   };
+  function acceptsText(raw: string, path: Path): boolean {
+    return !(convert(raw as Kinds[K], path) instanceof Refusal);
+  }
 }
 
 export function text<T>(accepts: string, convert: (value: string, path: Path) => T | Refusal): Form<T> {
@@ -315,6 +321,34 @@ export function table<K extends Keys>(what: string, keys: K): Form<Read<K>> {
   };
 }
 
+/**
+ * A table with fixed names among names that are the operator's: tables under other names are read as members. `judge`
+ * judges those names.
+ */
+export function openTable<K extends Keys, T>(
+  what: string,
+  keys: K,
+  accepts: string,
+  member: Form<T>,
+  judge: (name: string) => Refusal | null,
+): Form<Read<K> & { readonly others: ReadonlyMap<string, T> }> {
+  const fixed = table(what, keys);
+  const others = named(accepts, member, judge);
+  return {
+    accepts: `${fixed.accepts}, and ${accepts}`,
+    keys,
+    members: member,
+    read(node, path, findings) {
+      if (node.kind !== 'table') return fixed.read(node, path, findings) as undefined;
+      const free = [...node.entries].filter(([name, value]) => !Object.hasOwn(keys, name) && value.kind === 'table');
+      const rest = [...node.entries].filter(([name, value]) => Object.hasOwn(keys, name) || value.kind !== 'table');
+      const read = fixed.read({ kind: 'table', entries: new Map(rest) }, path, findings);
+      const members = others.read({ kind: 'table', entries: new Map(free) }, path, findings);
+      return read === undefined || members === undefined ? undefined : { ...read, others: members };
+    },
+  };
+}
+
 /** A table in which nothing was written. */
 export function defaultsOf<K extends Keys>(keys: K): Read<K> {
   const result: Record<string, unknown> = {};
@@ -372,7 +406,7 @@ function refuseUnknown(what: string, keys: Keys, node: TableNode, path: Path, fi
 
 export function show(node: Node): string {
   if (node.kind === 'array') return node.items.length === 0 ? '[]' : 'the value';
-  if (node.kind === 'table') return 'the value';
+  if (node.kind === 'table' || (node.kind === 'null' && node.raw === '')) return 'the value';
   return node.kind === 'string' ? quote(node.value) : node.raw;
 }
 

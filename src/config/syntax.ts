@@ -19,7 +19,9 @@ export type ScalarNode =
   | { readonly kind: 'integer'; readonly value: bigint; readonly raw: string }
   | { readonly kind: 'float'; readonly value: number; readonly raw: string }
   | { readonly kind: 'boolean'; readonly value: boolean; readonly raw: string }
-  | { readonly kind: 'datetime'; readonly value: Date; readonly raw: string };
+  | { readonly kind: 'datetime'; readonly value: Date; readonly raw: string }
+  // TOML has none; YAML has.
+  | { readonly kind: 'null'; readonly value: null; readonly raw: string };
 
 export interface ArrayNode {
   readonly kind: 'array';
@@ -39,7 +41,7 @@ export interface Place {
   readonly bare: boolean;
 }
 
-interface PlaceTree extends Place {
+export interface PlaceTree extends Place {
   /** The value as written, for messages; '' for tables. */
   readonly raw: string;
   readonly children: Map<string | number, PlaceTree>;
