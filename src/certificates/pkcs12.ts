@@ -2,7 +2,7 @@
 // Invariant: node-forge only opens the bags; keys and certificates are read by node:crypto, EC ones included.
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import forge from 'node-forge';
-import { toDer } from './x509.ts';
+import { toDer } from './der.ts';
 
 export interface Pkcs12Content {
   readonly key: KeyObject;

@@ -5,9 +5,24 @@ import { createHash, type KeyObject, randomBytes, sign, X509Certificate } from '
 import { isIP, isIPv4 } from 'node:net';
 import forge from 'node-forge';
 import { canonicalHost, canonicalPattern } from '../model/host.ts';
+import {
+  type Asn1,
+  bitString,
+  boolean,
+  bytesOf,
+  children,
+  explicit,
+  fromDer,
+  implicit,
+  integer,
+  node,
+  objectId,
+  octetString,
+  sequence,
+  toDer,
+} from './der.ts';
 
 const { asn1 } = forge;
-type Asn1 = forge.asn1.Asn1;
 
 /** What a certificate shall say. Times are epoch milliseconds. */
 export interface CertificateContent {
@@ -20,6 +35,8 @@ export interface CertificateContent {
   /** Canonical host names, one-label wildcards and IP literals (IPv6 in brackets); empty for a CA. */
   readonly names: readonly string[];
   readonly use: 'server' | 'client' | CaUse;
+  /** Proves control over the one name to a CA (RFC 8737 §3): SHA-256 of the key authorization. */
+  readonly acmeIdentifier?: Buffer;
 }
 
 export interface CaUse {
@@ -45,6 +62,7 @@ const oids = {
   extendedKeyUsage: '2.5.29.37',
   serverAuth: '1.3.6.1.5.5.7.3.1',
   clientAuth: '1.3.6.1.5.5.7.3.2',
+  acmeIdentifier: '1.3.6.1.5.5.7.1.31',
   ecdsaWithSha256: '1.2.840.10045.4.3.2',
   sha256WithRsa: '1.2.840.113549.1.1.11',
 } as const;
@@ -76,7 +94,7 @@ export function issueCertificate(content: CertificateContent, signer: Signer): s
 }
 
 function extensions(content: CertificateContent, { certificate: issuer }: Signer): Asn1[] {
-  const { use, names, publicKey } = content;
+  const { use, names, publicKey, acmeIdentifier } = content;
   const ca = typeof use === 'object';
   const rsa = publicKey.asymmetricKeyType === 'rsa';
   const usage = ca
@@ -102,8 +120,13 @@ function extensions(content: CertificateContent, { certificate: issuer }: Signer
     const purpose = use === 'client' ? oids.clientAuth : oids.serverAuth;
     list.push(extension(oids.extendedKeyUsage, false, sequence(objectId(purpose))));
   }
-  if (names.length > 0) list.push(extension(oids.subjectAltName, false, sequence(...names.map(generalName))));
+  if (names.length > 0) list.push(subjectAltName(names));
+  if (acmeIdentifier !== undefined) list.push(extension(oids.acmeIdentifier, true, octetString(acmeIdentifier)));
   return list;
+}
+
+export function subjectAltName(names: readonly string[]): Asn1 {
+  return extension(oids.subjectAltName, false, sequence(...names.map(generalName)));
 }
 
 function generalName(name: string): Asn1 {
@@ -205,7 +228,8 @@ function subjectOf(certificate: X509Certificate): Asn1 {
   return fields[versionFirst ? 5 : 4]!;
 }
 
-function signatureAlgorithm(key: KeyObject): Asn1 {
+/** How `sign('sha256', …)` with this key is called. */
+export function signatureAlgorithm(key: KeyObject): Asn1 {
   switch (key.asymmetricKeyType) {
     case 'ec':
       return sequence(objectId(oids.ecdsaWithSha256));
@@ -235,61 +259,4 @@ function time(ms: number): Asn1 {
 function extension(id: string, critical: boolean, value: Asn1): Asn1 {
   const wrapped = octetString(toDer(value));
   return critical ? sequence(objectId(id), boolean(true), wrapped) : sequence(objectId(id), wrapped);
-}
-
-function node(type: forge.asn1.Type, bytes: string): Asn1 {
-  return asn1.create(asn1.Class.UNIVERSAL, type, false, bytes);
-}
-
-function sequence(...parts: Asn1[]): Asn1 {
-  return asn1.create(asn1.Class.UNIVERSAL, asn1.Type.SEQUENCE, true, parts);
-}
-
-function explicit(tag: number, part: Asn1): Asn1 {
-  return asn1.create(asn1.Class.CONTEXT_SPECIFIC, tag, true, [part]);
-}
-
-function implicit(tag: number, bytes: Buffer): Asn1 {
-  return asn1.create(asn1.Class.CONTEXT_SPECIFIC, tag, false, bytes.toString('latin1'));
-}
-
-function integer(bytes: Buffer): Asn1 {
-  return node(asn1.Type.INTEGER, bytes.toString('latin1'));
-}
-
-function boolean(value: boolean): Asn1 {
-  return node(asn1.Type.BOOLEAN, value ? '\xff' : '\0');
-}
-
-function objectId(id: string): Asn1 {
-  return node(asn1.Type.OID, asn1.oidToDer(id).getBytes());
-}
-
-function octetString(bytes: Buffer): Asn1 {
-  return node(asn1.Type.OCTETSTRING, bytes.toString('latin1'));
-}
-
-function bitString(bytes: Buffer, unusedBits = 0): Asn1 {
-  return node(asn1.Type.BITSTRING, String.fromCharCode(unusedBits) + bytes.toString('latin1'));
-}
-
-export function toDer(value: Asn1): Buffer {
-  return Buffer.from(asn1.toDer(value).getBytes(), 'latin1');
-}
-
-/** Bit strings stay as they are: keys and signatures must come out byte for byte. (The types know only the old flag.) */
-function fromDer(der: Buffer): Asn1 {
-  return asn1.fromDer(forge.util.createBuffer(der.toString('latin1')), {
-    decodeBitStrings: false,
-  } as unknown as boolean);
-}
-
-function children(value: Asn1): Asn1[] {
-  if (!Array.isArray(value.value)) throw new Error('malformed certificate');
-  return value.value;
-}
-
-function bytesOf(value: Asn1): Buffer {
-  if (typeof value.value !== 'string') throw new Error('malformed certificate');
-  return Buffer.from(value.value, 'latin1');
 }
