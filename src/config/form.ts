@@ -12,8 +12,12 @@ export interface Form<T> {
   readonly keys: Keys | null;
   /** The form of each member of a table with free names, or of each item of a list. */
   readonly members: Form<unknown> | null;
+  /** The same for editors, as JSON Schema: never stricter than `read`, and {} where nothing can be said. */
+  readonly json: JsonSchema;
   read(node: Node, path: Path, findings: Findings): T | undefined;
 }
+
+export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Why a value is refused, when its kind is right. `accepts` replaces the form's own sentence. */
 export class Refusal {
@@ -115,15 +119,20 @@ const kindNames = {
   table: 'a table',
 } as const;
 
+const jsonTypes = { string: 'string', integer: 'integer', float: 'number', boolean: 'boolean' } as const;
+
+/** @param json  what JSON Schema can say beside the type */
 export function scalar<K extends keyof Kinds, T>(
   kind: K,
   accepts: string,
   convert: (value: Kinds[K], path: Path) => T | Refusal,
+  json: JsonSchema = {},
 ): Form<T> {
   return {
     accepts,
     keys: null,
     members: null,
+    json: { type: jsonTypes[kind], ...json },
     read(node, path, findings) {
       if (node.kind !== kind) {
         const unquoted = kind === 'string' && 'raw' in node && node.raw !== '' && acceptsText(node.raw, path);
@@ -142,27 +151,31 @@ export function scalar<K extends keyof Kinds, T>(
   }
 }
 
-export function text<T>(accepts: string, convert: (value: string, path: Path) => T | Refusal): Form<T> {
-  return scalar('string', accepts, convert);
+export function text<T>(
+  accepts: string,
+  convert: (value: string, path: Path) => T | Refusal,
+  json: JsonSchema = {},
+): Form<T> {
+  return scalar('string', accepts, convert, json);
 }
 
 export const flag: Form<boolean> = scalar('boolean', 'true or false', (value) => value);
 
 /** One word of a list. */
 export function choice<const T extends string>(what: string, words: readonly T[]): Form<T> {
-  return text(alternatives(words.map((word) => JSON.stringify(word))), (value) => {
+  const convert = (value: string): T | Refusal => {
     const word = words.find((each) => each === value);
     if (word !== undefined) return word;
     const near = nearest(value, words);
     return new Refusal(`${quote(value)} is not ${what}${near === null ? '' : `; did you mean "${near}"?`}`);
-  });
+  };
+  return text(alternatives(words.map((word) => JSON.stringify(word))), convert, { enum: words });
 }
 
 export function integerChoice<const T extends number>(what: string, numbers: readonly T[]): Form<T> {
-  return scalar('integer', alternatives(numbers.map(String)), (value) => {
-    const number = numbers.find((each) => BigInt(each) === value);
-    return number ?? new Refusal(`${value} is not ${what}`);
-  });
+  const convert = (value: bigint): T | Refusal =>
+    numbers.find((each) => BigInt(each) === value) ?? new Refusal(`${value} is not ${what}`);
+  return scalar('integer', alternatives(numbers.map(String)), convert, { enum: numbers });
 }
 
 // ---- alternatives, lists and tables ----------------------------------------------------------------------------
@@ -174,6 +187,7 @@ export function either<T>(accepts: string, forms: { readonly [kind in Node['kind
     accepts,
     keys: table?.keys ?? null,
     members: table?.members ?? null,
+    json: { anyOf: [...new Set(Object.values(forms).map((form) => form.json))] },
     read(node, path, findings) {
       const form = forms[node.kind];
       if (form !== undefined) return form.read(node, path, findings);
@@ -189,6 +203,7 @@ export function mapped<A, B>(form: Form<A>, convert: (value: A) => B): Form<B> {
     accepts: form.accepts,
     keys: form.keys,
     members: form.members,
+    json: form.json,
     read(node, path, findings) {
       const value = form.read(node, path, findings);
       return value === undefined ? undefined : convert(value);
@@ -206,6 +221,7 @@ export function list<T>(
     accepts,
     keys: null,
     members: item,
+    json: { type: 'array', items: item.json, ...(rules.least === undefined ? {} : { minItems: rules.least }) },
     read(node, path, findings) {
       if (node.kind !== 'array') {
         findings.error(path, `${show(node)} is ${kindNames[node.kind]}, not a list`, accepts);
@@ -247,6 +263,7 @@ export function tables<T>(accepts: string, table: Form<T>): Form<readonly Item<T
     accepts,
     keys: null,
     members: table,
+    json: { type: 'array', items: table.json },
     read(node, path, findings) {
       if (node.kind !== 'array') {
         findings.error(path, `${show(node)} is ${kindNames[node.kind]}, not a list`, accepts);
@@ -272,6 +289,7 @@ export function named<T>(
     accepts,
     keys: null,
     members: member,
+    json: { type: 'object', additionalProperties: member.json },
     read(node, path, findings) {
       if (node.kind !== 'table') {
         findings.error(path, `${show(node)} is ${kindNames[node.kind]}, not a table`, accepts);
@@ -299,6 +317,7 @@ export function table<K extends Keys>(what: string, keys: K): Form<Read<K>> {
     accepts,
     keys,
     members: null,
+    json: tableJson(keys),
     read(node, path, findings) {
       if (node.kind !== 'table') {
         findings.error(path, `${show(node)} is ${kindNames[node.kind]}, not a table`, accepts);
@@ -338,6 +357,7 @@ export function openTable<K extends Keys, T>(
     accepts: `${fixed.accepts}, and ${accepts}`,
     keys,
     members: member,
+    json: { ...fixed.json, additionalProperties: member.json },
     read(node, path, findings) {
       if (node.kind !== 'table') return fixed.read(node, path, findings) as undefined;
       const free = [...node.entries].filter(([name, value]) => !Object.hasOwn(keys, name) && value.kind === 'table');
@@ -346,6 +366,17 @@ export function openTable<K extends Keys, T>(
       const members = others.read({ kind: 'table', entries: new Map(free) }, path, findings);
       return read === undefined || members === undefined ? undefined : { ...read, others: members };
     },
+  };
+}
+
+function tableJson(keys: Keys): JsonSchema {
+  const own = Object.entries(keys).filter((entry): entry is [string, Key<unknown>] => entry[1].kind === 'key');
+  const required = own.filter(([, key]) => key.required).map(([name]) => name);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(own.map(([name, { form, doc }]) => [name, { description: doc, ...form.json }])),
+    ...(required.length === 0 ? {} : { required }),
+    additionalProperties: false,
   };
 }
 
@@ -361,10 +392,14 @@ const synonyms: Readonly<Record<string, string>> = {
   backend: 'to',
   backends: 'to',
   bind: 'address',
+  cmd: 'command',
+  domain: 'host',
+  environment: 'env',
   header_up: 'request_headers',
   header_down: 'response_headers',
   lb_policy: 'balance',
   hold: 'max_hold',
+  hostname: 'host',
   hosts: 'aliases',
   listen: 'address',
   max_body: 'body_size',
@@ -373,6 +408,8 @@ const synonyms: Readonly<Record<string, string>> = {
   reverse_proxy: 'to',
   server_name: 'aliases',
   servers: 'to',
+  stop_grace_period: 'stop_grace',
+  stop_timeout: 'stop_grace',
   target: 'to',
   targets: 'to',
   upstream: 'to',
