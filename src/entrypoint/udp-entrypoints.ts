@@ -88,14 +88,16 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   prepare(next: Compiled, current: Compiled | null): PreparedUdp {
     const wanted = new Map<string, Wanted>();
     const bound = new Map<string, Socket>();
-    const before = new Set(current === null ? [] : udpEntrypoints(current.table).map(this.#keyOf));
+    const served = current === null ? [] : udpEntrypoints(current.table);
+    const before = new Set(served.map(this.#keyOf));
+    const ours = [...served, ...this.#leaving.values()].map(({ entrypoint }) => entrypoint);
     try {
       for (const routes of udpEntrypoints(next.table)) {
         const key = this.#keyOf(routes);
         wanted.set(key, { entrypoint: routes.entrypoint, settings: this.#compile(routes, next.table) });
         // One that was there before is bound, or is being bound again, which no publication waits for.
         if (this.#draining || !this.#owned.has(key) || before.has(key)) continue;
-        if (!this.#listeners.has(key) && !this.#leaving.has(key)) bound.set(key, bindUdp(routes.entrypoint));
+        if (!this.#listeners.has(key) && !this.#leaving.has(key)) bound.set(key, bindUdp(routes.entrypoint, ours));
       }
     } catch (error) {
       for (const socket of bound.values()) socket.close();
@@ -189,26 +191,7 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   /** Binds what is owned and wanted, and was another worker's until now. */
   #takeOver(): void {
     for (const [key, { entrypoint }] of this.#wanted) {
-      if (this.#draining || !this.#owned.has(key) || this.#listeners.has(key) || this.#binding.has(key)) continue;
-      this.#tryBind(key, entrypoint, firstRetryMs);
-    }
-  }
-
-  #tryBind(key: string, entrypoint: Entrypoint, retryMs: number): void {
-    this.#binding.delete(key);
-    const { log, clock } = this.#deps;
-    let socket: Socket;
-    try {
-      socket = bindUdp(entrypoint);
-    } catch (error) {
-      const nextMs = Math.min(retryMs * 2, longestRetryMs);
-      // The last owner's socket is closed within milliseconds; somebody else's is news, once.
-      if (nextMs === longestRetryMs && retryMs < longestRetryMs) {
-        log.error('udp-bind-failed', { entrypoint: entrypoint.name, err: error });
-      }
-      const retry = (): void => this.#tryBind(key, entrypoint, nextMs);
-      this.#binding.set(key, clock.after(retryMs, retry));
-      return;
+      if (this.#owned.has(key) && !this.#listeners.has(key)) this.#takeOver.begin(key, entrypoint);
     }
     log.info('udp-taken-over', { entrypoint: entrypoint.name });
     this.#listen(key, socket);

@@ -6,32 +6,35 @@ import type { Log } from '../base/log.ts';
 import type { Entrypoint } from '../model/snapshot.ts';
 import { receiveBuffer, sendQueue } from '../udp/flow.ts';
 import { FlowRelay, type RelayDeps, type RelaySettings } from '../udp/flow-relay.ts';
-import { bindFault, isUnknownFamily } from './bind-fault.ts';
+import { type Bind, bindFault, isUnknownFamily } from './bind-fault.ts';
 
-/** Throws `bind-failed`. What arrives before a listener takes the socket over is dropped. */
-export function bindUdp(entrypoint: Entrypoint): Socket {
-  const { host, port } = entrypoint;
-  if (host !== '') return bindTo(entrypoint, host, port);
+/**
+ * Throws `bind-failed`. What arrives before a listener takes the socket over is dropped.
+ * @param ours  addresses that this program's UDP entrypoints listen on
+ */
+export function bindUdp(entrypoint: Entrypoint, ours: Iterable<Bind>): Socket {
+  const { host } = entrypoint;
+  if (host !== '') return bindTo(entrypoint, host, ours);
   // The wildcard means both families; a machine without IPv6 has only one.
   const socket = makeSocket('::');
   try {
-    socket.bindSync({ address: '::', port });
+    socket.bindSync({ address: '::', port: entrypoint.port });
     return socket;
   } catch (error) {
     socket.close();
-    if (!isUnknownFamily(error)) throw bindFault(entrypoint, error);
-    return bindTo(entrypoint, '0.0.0.0', port);
+    if (!isUnknownFamily(error)) throw bindFault(entrypoint, error, ours);
+    return bindTo(entrypoint, '0.0.0.0', ours);
   }
 }
 
-function bindTo(entrypoint: Entrypoint, address: string, port: number): Socket {
+function bindTo(entrypoint: Entrypoint, address: string, ours: Iterable<Bind>): Socket {
   const socket = makeSocket(address);
   try {
-    socket.bindSync({ address, port });
+    socket.bindSync({ address, port: entrypoint.port });
     return socket;
   } catch (error) {
     socket.close();
-    throw bindFault(entrypoint, error);
+    throw bindFault(entrypoint, error, ours);
   }
 }
 

@@ -5,7 +5,7 @@
 import type { SendHandle } from 'node:child_process';
 import { BoundSocket, Socket } from 'node:net';
 import type { Log } from '../base/log.ts';
-import { bindFault, isUnknownFamily } from '../entrypoint/bind-fault.ts';
+import { type Bind, bindFault, isUnknownFamily } from '../entrypoint/bind-fault.ts';
 import { formatBind } from '../model/changes.ts';
 import type { Entrypoint } from '../model/snapshot.ts';
 import { listenerKey } from './listener-key.ts';
@@ -16,7 +16,7 @@ export interface HeldListener {
   readonly handle: SendHandle;
 }
 
-interface Held extends HeldListener {
+interface Held extends HeldListener, Bind {
   readonly socket: Socket;
   /** Null for a socket of our own making. */
   readonly inherited: Inherited | null;
@@ -47,10 +47,11 @@ export class Listeners {
         const key = listenerKey(entrypoint);
         if (this.#held.has(key)) continue;
         const inherited = this.#inherit(entrypoint);
-        const socket = inherited?.socket ?? bind(entrypoint);
+        const socket = inherited?.socket ?? bind(entrypoint, this.#held.values());
         // Nobody reads or writes a listening socket; an error here would only be about that.
         socket.on('error', (error) => this.#log.warn('listener-error', { key, error: error.message }));
-        const listener = { key, socket, inherited, handle: handleOf(socket) };
+        const { host, port } = entrypoint;
+        const listener = { key, host, port, socket, inherited, handle: handleOf(socket) };
         this.#held.set(key, listener);
         opened.push(listener);
       }
@@ -94,29 +95,27 @@ export class Listeners {
   }
 }
 
-interface Inherited {
+interface Inherited extends Bind {
   readonly socket: Socket;
-  readonly host: string;
-  readonly port: number;
 }
 
-function bind(entrypoint: Entrypoint): Socket {
+function bind(entrypoint: Entrypoint, ours: Iterable<Bind>): Socket {
   const { host, port } = entrypoint;
-  if (host !== '') return hold(boundSocket(entrypoint, host));
+  if (host !== '') return hold(boundSocket(entrypoint, host, ours));
   // The wildcard means both families; a machine without IPv6 has only one.
   try {
     return hold(new BoundSocket({ host: '::', port }));
   } catch (error) {
-    if (!isUnknownFamily(error)) throw bindFault(entrypoint, error);
-    return hold(boundSocket(entrypoint, '0.0.0.0'));
+    if (!isUnknownFamily(error)) throw bindFault(entrypoint, error, ours);
+    return hold(boundSocket(entrypoint, '0.0.0.0', ours));
   }
 }
 
-function boundSocket(entrypoint: Entrypoint, host: string): BoundSocket {
+function boundSocket(entrypoint: Entrypoint, host: string, ours: Iterable<Bind>): BoundSocket {
   try {
     return new BoundSocket({ host, port: entrypoint.port });
   } catch (error) {
-    throw bindFault(entrypoint, error);
+    throw bindFault(entrypoint, error, ours);
   }
 }
 

@@ -4,6 +4,7 @@ import { Fault } from '../base/fault.ts';
 import { version } from '../base/version.ts';
 import { compileRouting } from '../config/compile.ts';
 import { loadConfig, type Problem } from '../config/load.ts';
+import { excludeEachOther } from '../entrypoint/bind-fault.ts';
 import { formatBind, routingChanges } from '../model/changes.ts';
 import { endsTls } from '../model/entrypoint-protocol.ts';
 import type { Entrypoint, RawFallback, RoutingPart, Service } from '../model/snapshot.ts';
@@ -245,7 +246,8 @@ export class RunningOperations implements Operations {
       if (next === undefined) closes.push({ entrypoint: entrypoint.name, connections, why: `${bind} is removed` });
       else if (formatBind(next.host, next.port) !== bind || next.protocol !== entrypoint.protocol) {
         const now = `${formatBind(next.host, next.port)} ${next.protocol}`;
-        closes.push({ entrypoint: entrypoint.name, connections, why: `${bind} becomes ${now}` });
+        const refused = excludeEachOther(entrypoint, next) ? ', which no single reload can do' : '';
+        closes.push({ entrypoint: entrypoint.name, connections, why: `${bind} becomes ${now}${refused}` });
       } else if (next.trustedCidrs.join() !== entrypoint.trustedCidrs.join() && next.trustedCidrs.length > 0) {
         const why = 'peers outside trusted_cidrs are closed';
         closes.push({ entrypoint: entrypoint.name, connections, why });

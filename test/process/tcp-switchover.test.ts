@@ -270,6 +270,7 @@ describe('a reload', () => {
           '[[routers.tcp]]\nentrypoint = "second"\nservice = "db"\n',
         'another socket holds the port',
       ],
+      [config().replace('"127.0.0.1:', '":'), `this program listens on 127.0.0.1:${port}, and no reload can do both`],
     ] as const;
     for (const [text, why] of refusals) {
       const result = await p.reload(text);

@@ -73,6 +73,28 @@ test('a port in use is a fault that names the entrypoint and says how to find wh
   other.close();
 });
 
+test.each([
+  ['', '127.0.0.1'],
+  ['127.0.0.1', ''],
+])(
+  'a port of our own that is to go from %j to %j is told apart from a stranger, with the way out',
+  async (from, to) => {
+    const [port] = (await freePorts(1)) as [number];
+    const all = listeners();
+    all.open([at('web', from, port)]);
+    const worker = createServer().listen({ _handle: all.held()[0]!.handle });
+    await once(worker, 'listening');
+    const ours = from === '' ? '*' : from;
+    expect(() => all.open([at('web', to, port)])).toThrow(
+      `this program listens on ${ours}:${port}, and no reload can do both; leave the entrypoint out and reload`,
+    );
+    expect(all.held()).toHaveLength(1);
+    worker.close();
+    all.close(all.unusedBy([]));
+    expect(all.open([at('web', to, port)])).toHaveLength(1);
+  },
+);
+
 test('an address of another machine is a clear fault', () => {
   expect(() => listeners().open([at('web', '192.0.2.1', 8080)])).toThrow('no such address');
 });
