@@ -36,8 +36,8 @@ const layers = [
   'runtime',
   'apps',
   'process',
-  'control',
   'load',
+  'control',
   'main.ts',
 ];
 const dataPlane = ['traffic', 'http1', 'upstream', 'tls', 'gate', 'http', 'tcp', 'udp', 'entrypoint'];
@@ -80,9 +80,8 @@ function schemaKeys(form: Form<unknown>, path = ''): Set<string> {
       keys.add(below);
       for (const each of schemaKeys(key.form, below)) keys.add(each);
     }
-  } else if (form.members !== null) {
-    for (const each of schemaKeys(form.members, `${path}.*`)) keys.add(each);
   }
+  if (form.members !== null) for (const each of schemaKeys(form.members, `${path}.*`)) keys.add(each);
   return keys;
 }
 
@@ -97,6 +96,10 @@ function exampleKeys(form: Form<unknown>, value: unknown, path = ''): Set<string
     for (const table of Array.isArray(value) ? value : [value]) {
       for (const [name, member] of Object.entries(table as object)) {
         const key = form.keys[name];
+        if (key === undefined && form.members !== null) {
+          add(exampleKeys(form.members, member, `${path}.*`));
+          continue;
+        }
         const below = path === '' ? name : `${path}.${name}`;
         keys.add(below);
         if (key?.kind === 'key') add(exampleKeys(key.form, member, below));

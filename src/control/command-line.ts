@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander';
 import { CommandError } from './client.ts';
 import type { AddCommand, CommandContext } from './command.ts';
+import { addBench } from './commands/bench.ts';
 import { addCheck } from './commands/check.ts';
 import { addDemo } from './commands/demo.ts';
 import { addDiff } from './commands/diff.ts';
@@ -32,6 +33,7 @@ const commands: readonly AddCommand[] = [
   addService,
   addTls,
   addWorkers,
+  addBench,
   addDemo,
   addVersion,
 ];
