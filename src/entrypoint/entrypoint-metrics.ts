@@ -11,6 +11,8 @@ const refusals = [
   'source',
   'limit',
   'peer-limit',
+  /** The machine has too much to do, or no descriptor left for it. */
+  'overload',
   /** The client left before it was clear what it wanted. */
   'gone',
   /** A peer in `proxy_protocol_from` sent no valid PROXY header. */
@@ -47,6 +49,8 @@ export interface EntrypointCells {
 
 export interface EntrypointStats {
   readonly name: string;
+  /** Why nobody can reach it; null: it listens. */
+  readonly problem: string | null;
   /** Open now. */
   readonly connections: number;
   readonly accepted: number;
@@ -114,6 +118,7 @@ export class EntrypointMetrics {
   stats(name: string, { active, accepted, errors, received, sent, refused }: EntrypointCells): EntrypointStats {
     return {
       name,
+      problem: null,
       connections: active.value,
       accepted: accepted.value,
       refused: refusals.reduce((sum, why) => sum + refused(why).value, 0),

@@ -2,7 +2,7 @@
 // Invariant: a socket is bound only while this worker owns its address; an entrypoint that keeps its address keeps its
 // socket and its flows, whatever else changes. What a publication adds is bound in `prepare`, or the publication fails.
 import type { Socket } from 'node:dgram';
-import type { Clock, Timer } from '../base/clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Deadlines } from '../base/deadlines.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
@@ -17,6 +17,7 @@ import type { RelayDeps, RelaySettings } from '../udp/flow-relay.ts';
 import { EntrypointMetrics, type EntrypointStats } from './entrypoint-metrics.ts';
 import { plainAddress, SourcePolicy } from './source-policy.ts';
 import { bindUdp, UdpListener } from './udp-listener.ts';
+import { UdpTakeOver } from './udp-take-over.ts';
 
 export interface UdpEntrypointsDeps {
   readonly traffic: Traffic<FlowBackends>;
@@ -42,10 +43,6 @@ interface PreparedUdp {
   readonly drainMs: number;
 }
 
-/** The first tries are for an owner that is just leaving, the later ones for whatever else took the port meanwhile. */
-const firstRetryMs = 2;
-const longestRetryMs = 1000;
-
 export class UdpEntrypoints implements Participant<PreparedUdp> {
   readonly #deps: UdpEntrypointsDeps;
   readonly #relayDeps: RelayDeps;
@@ -54,8 +51,7 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   readonly #listeners = new Map<string, UdpListener>();
   /** Their entrypoints left the configuration; they wait for their last flow. */
   readonly #leaving = new Map<string, UdpListener>();
-  /** Addresses that this worker tries to bind, since their owner is gone. */
-  readonly #binding = new Map<string, Timer>();
+  readonly #takeOver: UdpTakeOver;
   #owned: ReadonlySet<string> = new Set();
   #wanted: ReadonlyMap<string, Wanted> = new Map();
   #draining = false;
@@ -65,7 +61,8 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
     this.#deps = deps;
     this.#shared = new EntrypointMetrics(deps.metrics);
     this.#metrics = new FlowMetrics(deps.metrics);
-    const { traffic, clock, deadlines } = deps;
+    const { traffic, clock, deadlines, log, metrics } = deps;
+    this.#takeOver = new UdpTakeOver(clock, log, metrics, (key, socket) => this.#listen(key, socket));
     this.#relayDeps = { traffic, clock, deadlines, log: new FlowLog(deps.accessLog) };
   }
 
@@ -77,12 +74,7 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
       this.#listeners.delete(key);
       listener.close();
     }
-    for (const [key, timer] of this.#binding) {
-      if (this.#owned.has(key)) continue;
-      this.#binding.delete(key);
-      timer.cancel();
-    }
-    this.#takeOver();
+    this.#takeOverOwned();
   }
 
   prepare(next: Compiled, current: Compiled | null): PreparedUdp {
@@ -123,7 +115,7 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
       }
     }
     for (const socket of bound.values()) socket.close();
-    this.#takeOver();
+    this.#takeOverOwned();
   }
 
   abort({ bound }: PreparedUdp): void {
@@ -131,16 +123,17 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   }
 
   stats(): readonly EntrypointStats[] {
-    return [...this.#listeners.values()].map(({ entrypoint: { name } }) =>
-      this.#shared.stats(name, this.#shared.cells(name)),
-    );
+    const stats = (name: string): EntrypointStats => this.#shared.stats(name, this.#shared.cells(name));
+    return [
+      ...[...this.#listeners.values()].map(({ entrypoint: { name } }) => stats(name)),
+      ...this.#takeOver.problems().map(({ name, problem }) => ({ ...stats(name), problem })),
+    ];
   }
 
   /** Takes no new flows; resolves when the last one has ended. How long that may take is the caller's to say. */
   drain(): Promise<void> {
     this.#draining = true;
-    for (const timer of this.#binding.values()) timer.cancel();
-    this.#binding.clear();
+    this.#takeOver.keep(() => false);
     return new Promise((resolve) => {
       this.#onGone = resolve;
       for (const [key, listener] of this.#listeners) this.#leave(key, listener, null);
@@ -151,8 +144,7 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   /** Ends everything now. */
   destroy(): void {
     this.#draining = true;
-    for (const timer of this.#binding.values()) timer.cancel();
-    this.#binding.clear();
+    this.#takeOver.keep(() => false);
     for (const listener of [...this.#listeners.values(), ...this.#leaving.values()]) listener.close();
     this.#listeners.clear();
     this.#leaving.clear();
@@ -189,12 +181,12 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   }
 
   /** Binds what is owned and wanted, and was another worker's until now. */
-  #takeOver(): void {
+  #takeOverOwned(): void {
+    this.#takeOver.keep((key) => this.#owned.has(key) && this.#wanted.has(key));
+    if (this.#draining) return;
     for (const [key, { entrypoint }] of this.#wanted) {
       if (this.#owned.has(key) && !this.#listeners.has(key)) this.#takeOver.begin(key, entrypoint);
     }
-    log.info('udp-taken-over', { entrypoint: entrypoint.name });
-    this.#listen(key, socket);
   }
 
   #listen(key: string, socket: Socket): void {

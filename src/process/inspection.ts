@@ -52,7 +52,12 @@ export function entrypointStatus(
     connections: openConnections(entrypoint, stats),
     accepted: total(counters.accepted),
     refused: total(counters.refused),
+    problem: stats.flatMap((worker) => problemsOf(worker, entrypoint))[0] ?? null,
   };
+}
+
+function problemsOf({ entrypoints }: WorkerStats, { name }: Entrypoint): readonly string[] {
+  return entrypoints.flatMap((each) => (each.name === name && each.problem !== null ? [each.problem] : []));
 }
 
 export function openConnections(entrypoint: Entrypoint, stats: readonly WorkerStats[]): number {

@@ -140,6 +140,8 @@ export interface EntrypointStatus {
 }
 
 export interface ServiceStatus {
+  /** Why nobody can reach it since its worker was replaced; null: it listens. */
+  readonly problem: string | null;
   readonly name: string;
   readonly state: 'run' | 'paused' | 'stopped';
   readonly generation: number;

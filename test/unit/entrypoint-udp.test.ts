@@ -148,6 +148,23 @@ test('a port that is taken refuses the publication and names who is affected, an
   expect(await isUdpPortFree(one.port)).toBe(true);
 });
 
+test('an address that would need the port of an entrypoint that is there refuses with the way out', async () => {
+  const worker = new TestWorker();
+  const backend = await UdpBackend.start();
+  const web = games(await freeUdpPort());
+  const wide = games(web.port, { host: '' });
+  worker.own(web, wide);
+  worker.publish(part([web], backend));
+  const client = UdpClient.to(web.port);
+  await client.ask('before');
+  const ours = `this program listens on 127.0.0.1:${web.port}, and no reload can do both`;
+  expect(() => worker.prepare(part([wide], backend, 2))).toThrow(ours);
+  await client.ask('after');
+  // Also while the flows of one that was removed go on.
+  worker.publish(part([], backend, 3));
+  expect(() => worker.prepare(part([wide], backend, 4))).toThrow(ours);
+});
+
 test('an aborted publication gives back what it had bound', async () => {
   const worker = new TestWorker();
   const backend = await UdpBackend.start();
@@ -287,15 +304,42 @@ test('a port that a stranger took meanwhile is tried again, ever more slowly, un
   worker.publish(part([web], backend));
   const stranger = await occupy(web.port);
   worker.own(web);
+  worker.clock.advance(500);
+  expect(worker.udp.stats(), 'it may be the last owner that is just leaving').toEqual([]);
   worker.clock.advance(10_000);
-  expect(worker.udp.stats()).toEqual([]);
+  expect(worker.udp.stats()).toMatchObject([
+    { name: 'games', problem: expect.stringContaining('another socket holds the port'), connections: 0 },
+  ]);
+  expect(worker.series('udp_unbound', { entrypoint: 'games' })).toBe(1);
   // Another publication is not held up by it.
-  worker.publish(part([web], backend, 2));
+  worker.publish(part([games(web.port, { name: 'toys' })], backend, 2));
+  worker.clock.advance(10_000);
+  expect(worker.udp.stats()).toMatchObject([{ name: 'toys', problem: expect.stringContaining('entrypoint toys') }]);
+  expect(worker.series('udp_unbound', { entrypoint: 'games' })).toBeUndefined();
   foreign.length = 0;
   stranger.close();
   await once(stranger, 'close');
   worker.clock.advance(1000);
   expect(await UdpClient.to(web.port).ask('hello')).toBe('hello');
+  expect(worker.udp.stats()).toMatchObject([{ name: 'toys', problem: null }]);
+  expect(worker.series('udp_unbound', {})).toBeUndefined();
+});
+
+test('an entrypoint that is removed while its port is taken is not tried any more', async () => {
+  const worker = new TestWorker();
+  const backend = await UdpBackend.start();
+  const web = games(await freeUdpPort());
+  worker.publish(part([web], backend));
+  const stranger = await occupy(web.port);
+  worker.own(web);
+  // The supervisor says that it is not owned any more a moment later.
+  worker.publish(part([], backend, 2));
+  foreign.length = 0;
+  stranger.close();
+  await once(stranger, 'close');
+  worker.clock.advance(5000);
+  expect(await isUdpPortFree(web.port)).toBe(true);
+  expect(worker.udp.stats()).toEqual([]);
 });
 
 test('a worker that no longer owns what it tries to bind stops trying', async () => {
