@@ -137,11 +137,11 @@ export interface EntrypointStatus {
   readonly accepted: number;
   /** Refused by source policy or by a connection limit. */
   readonly refused: number;
+  /** Why nobody can reach it since its worker was replaced; null: it listens. */
+  readonly problem: string | null;
 }
 
 export interface ServiceStatus {
-  /** Why nobody can reach it since its worker was replaced; null: it listens. */
-  readonly problem: string | null;
   readonly name: string;
   readonly state: 'run' | 'paused' | 'stopped';
   readonly generation: number;

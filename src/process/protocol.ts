@@ -72,6 +72,8 @@ export interface EntrypointStats {
   readonly name: string;
   /** Open now. */
   readonly connections: number;
+  /** Why its owner cannot listen; null: it does. */
+  readonly problem: string | null;
 }
 
 export type ToWorker =
@@ -79,8 +81,6 @@ export type ToWorker =
   /** A held listening socket travels with the message. It is used once a committed snapshot names its key. */
   | { readonly kind: 'listener'; readonly key: string }
   /** Listeners that were offered for a publication that did not happen, or that nothing uses any more. */
-  /** Why its owner cannot listen; null: it does. */
-  readonly problem: string | null;
   | { readonly kind: 'withdraw'; readonly keys: readonly string[] }
   /** The UDP sockets that are this worker's to bind from now on, and no others. Said before a publication adds one. */
   | { readonly kind: 'own'; readonly keys: readonly string[] }
