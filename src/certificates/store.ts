@@ -47,7 +47,7 @@ export class CertificateStore {
   readonly #failures: Family;
   readonly #expiry: Family;
   readonly #watch: PathWatch;
-  #tls: DeclaredTls = { certificates: [], defaultName: null, internalCa: false };
+  #tls: DeclaredTls = { certificates: [], defaultName: null, internalCa: false, acme: null };
   #signLeaf: SignLeaf = null;
   /** By the files of the pair: a reload finds what is in memory by these. */
   #pairs = new Map<string, Pair>();

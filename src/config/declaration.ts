@@ -3,7 +3,19 @@
 // operator may change at run time (generation numbers, switched addresses, paused services) is not in here.
 import type { LogLevel } from '../base/log.ts';
 import type { Backend, Entrypoint, Host, Routers, Service, Settings } from '../model/snapshot.ts';
-import type { Problem } from './problem.ts';
+import type { DeclaredAcme } from './declared-acme.ts';
+import type {
+  DeclaredApps,
+  DeclaredBackups,
+  DeclaredDevice,
+  DeclaredImages,
+  DeclaredMount,
+  DeclaredSecrets,
+  DeclaredTelemetry,
+  Runtime,
+} from './declared-apps.ts';
+import type { DeclaredGate } from './declared-gate.ts';
+import type { ProblemPlace } from './problem.ts';
 import type { ListenAddress } from './values.ts';
 
 export interface Declaration {
@@ -20,6 +32,20 @@ export interface Declaration {
   readonly log: DeclaredLog;
   /** Where Prometheus finds the metrics; null: nowhere. `host` '' is every address. */
   readonly metrics: ListenAddress | null;
+  /** Container engine that runs apps; `auto` takes the one that answers, `none` leaves the processes to others. */
+  readonly runtime: Runtime;
+  readonly apps: DeclaredApps;
+  readonly images: DeclaredImages;
+  /** Host paths that manifests may name, by policy name. */
+  readonly appMounts: ReadonlyMap<string, DeclaredMount>;
+  /** Devices that manifests may name, by logical name. */
+  readonly appDevices: ReadonlyMap<string, DeclaredDevice>;
+  readonly secrets: DeclaredSecrets;
+  readonly backups: DeclaredBackups;
+  readonly telemetry: DeclaredTelemetry | null;
+  readonly gate: DeclaredGate;
+  /** Administration over TCP, beside the unix socket; null: none. */
+  readonly control: DeclaredControl | null;
 }
 
 /** A service as the file has it: addresses, but no generation yet. */
@@ -34,6 +60,8 @@ export interface DeclaredTls {
   /** Host whose certificate clients without a known name get; null: see `isDefault`, else none. */
   readonly defaultName: string | null;
   readonly internalCa: boolean;
+  /** Null: no certificate is ordered from anybody. */
+  readonly acme: DeclaredAcme | null;
 }
 
 /** PEM pair (`certFile`, `keyFile`) or PKCS#12 (`pkcs12File`). Absolute paths. */
@@ -46,11 +74,18 @@ export interface DeclaredCertificate {
   /** "config.toml:12 tls.certificate[0]" */
   readonly origin: string;
   /** Where to point when the files turn out to be unusable. */
-  readonly place: Pick<Problem, 'file' | 'line' | 'column' | 'key'>;
+  readonly place: ProblemPlace;
 }
 
 export interface DeclaredLog {
   readonly level: LogLevel;
   readonly access: boolean;
   readonly format: 'auto' | 'json' | 'pretty';
+}
+
+export interface DeclaredControl {
+  readonly address: ListenAddress;
+  readonly tokenFile: string;
+  /** Null only on a loopback address. */
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
 }

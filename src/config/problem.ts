@@ -14,6 +14,9 @@ export interface Problem {
   readonly accepted: string;
 }
 
+/** Where something was written, for whoever finds later that it cannot be used. */
+export type ProblemPlace = Pick<Problem, 'file' | 'line' | 'column' | 'key'>;
+
 /** `config.toml:12:8: external_routes."app.test".tls: "Always" is not a TLS policy (accepted: "auto", …)`. */
 export function formatProblem(problem: Problem): string {
   const place = problem.line === 0 ? problem.file : `${problem.file}:${problem.line}:${problem.column}`;

@@ -95,6 +95,7 @@ function resolveRoute(
             perSecond: (rateLimit.requests * 1000) / rateLimit.per,
             burst: rateLimit.burst ?? rateLimit.requests,
           },
+    gate: surroundings.gates.get(pattern) ?? null,
     limits,
   };
 }

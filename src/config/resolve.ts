@@ -3,14 +3,17 @@
 
 import { takesHttp } from '../model/entrypoint-protocol.ts';
 import type { Entrypoint, Limits, RawFallback, Settings } from '../model/snapshot.ts';
-import type { Declaration, DeclaredCertificate } from './declaration.ts';
+import type { Declaration, DeclaredCertificate, DeclaredControl } from './declaration.ts';
 import type { FileContents } from './files.ts';
 import { defaultLimits, writtenLimits } from './limit-keys.ts';
+import { resolveAcme } from './resolve-acme.ts';
+import { resolveAppPolicies } from './resolve-apps.ts';
+import { hostGates, resolveGate } from './resolve-gate.ts';
 import { resolveHost } from './resolve-host.ts';
 import { resolveNetworkService, resolveRouters } from './resolve-network.ts';
 import type { CertificateWritten, Config, EntrypointWritten } from './schema.ts';
-import { fileAt, originOf, type Surroundings } from './surroundings.ts';
-import { type Document, formatPath, type Path } from './syntax.ts';
+import { fileAt, optionalFileAt, originOf, placeOf, type Surroundings } from './surroundings.ts';
+import type { Document, Path } from './syntax.ts';
 
 export function resolveConfig(
   config: Config,
@@ -36,6 +39,7 @@ export function resolveConfig(
     contents,
     settings,
     httpEntrypoints: [...config.entrypoints].filter(([, each]) => takesHttp(each.protocol)).map(([name]) => name),
+    gates: hostGates(config),
   };
   const routes = [...config.external_routes].map(([name, host]) => resolveHost(name, host, surroundings));
   return {
@@ -54,9 +58,14 @@ export function resolveConfig(
       certificates: config.tls.certificate.map(({ index, value }) => resolveCertificate(value, index, surroundings)),
       defaultName: tls.default_certificate,
       internalCa: tls.internal_ca.enabled,
+      acme: tls.acme.enabled ? resolveAcme(config, surroundings) : null,
     },
     log,
     metrics: config.metrics.address,
+    runtime: config.runtime,
+    ...resolveAppPolicies(config, surroundings),
+    gate: resolveGate(config, surroundings),
+    control: resolveControl(config, surroundings),
   };
 }
 
@@ -74,6 +83,7 @@ function resolveEntrypoint(name: string, written: EntrypointWritten, surrounding
     rawFallback: resolveRawFallback(written),
     maxConnections:
       written.max_connections ?? (written.protocol === 'tcp' ? limits.tcpConnections : limits.connections),
+    requiresSession: written.requires_session,
     limits: {
       headerTimeoutMs: limits.headerTimeoutMs,
       tlsHandshakeTimeoutMs: limits.tlsHandshakeTimeoutMs,
@@ -101,15 +111,26 @@ function resolveCertificate(
   surroundings: Surroundings,
 ): DeclaredCertificate {
   const path: Path = ['tls', 'certificate', index];
-  const { line, column } = surroundings.document.locate(path).key;
-  const at = (file: string | null): string | null => (file === null ? null : fileAt(surroundings, file));
   return {
-    certFile: at(written.cert_file),
-    keyFile: at(written.key_file),
-    pkcs12File: at(written.pkcs12_file),
-    passphraseFile: at(written.passphrase_file),
+    certFile: optionalFileAt(surroundings, written.cert_file),
+    keyFile: optionalFileAt(surroundings, written.key_file),
+    pkcs12File: optionalFileAt(surroundings, written.pkcs12_file),
+    passphraseFile: optionalFileAt(surroundings, written.passphrase_file),
     isDefault: written.default,
     origin: originOf(surroundings, path),
-    place: { file: surroundings.document.file, line, column, key: formatPath(path) },
+    place: placeOf(surroundings, path),
+  };
+}
+
+function resolveControl({ control }: Config, surroundings: Surroundings): DeclaredControl | null {
+  const { address, token_file: token, cert_file: cert, key_file: key } = control;
+  if (address === null || token === null) return null;
+  return {
+    address,
+    tokenFile: fileAt(surroundings, token),
+    tls:
+      cert === null || key === null
+        ? null
+        : { certFile: fileAt(surroundings, cert), keyFile: fileAt(surroundings, key) },
   };
 }

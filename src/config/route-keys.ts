@@ -9,7 +9,6 @@ import {
   flag,
   integerChoice,
   type Keys,
-  later,
   list,
   mapped,
   misplaced,
@@ -23,6 +22,7 @@ import {
   text,
   type Value,
 } from './form.ts';
+import { hostPolicy, rationale } from './gate-keys.ts';
 import { misplacedLimits, overridable } from './limit-keys.ts';
 import {
   backend,
@@ -302,11 +302,7 @@ const actionKeys = {
   ),
 } as const satisfies Keys;
 
-const laterKeys = {
-  gate: later('the gate'),
-  gate_rationale: later('the gate'),
-  ...misplacedLimits('route', 'backends', 'services'),
-} as const satisfies Keys;
+const elsewhere = misplacedLimits('route', 'backends', 'services');
 
 const hostOnly = (name: string) => misplaced(`${name} holds for the whole host`, `${name} in [external_routes."HOST"]`);
 
@@ -316,7 +312,9 @@ const pathRoute = table('a route', {
   ...actionKeys,
   ...backendKeys,
   ...routeKeys,
-  ...laterKeys,
+  ...elsewhere,
+  gate: misplaced('a host has one gate for all its paths', 'open_paths in [gate.apps."HOST"]'),
+  certificate: hostOnly('certificate'),
   entrypoints: hostOnly('entrypoints'),
   tls: hostOnly('tls'),
   hsts: hostOnly('hsts'),
@@ -373,6 +371,13 @@ const hostKeys = {
     '"auto"',
     'auto' as const,
   ),
+  certificate: defaulted(
+    choice('a source of certificates', ['auto', 'acme', 'internal']),
+    'Where its certificate comes from when none of your own covers it: auto is ACME for names that an authority could ' +
+      'know, else the internal CA.',
+    '"auto"',
+    'auto' as const,
+  ),
   min_version: optional(tlsVersion, 'Lowest TLS version for this host.', '"1.3"'),
   client_auth: optional(
     clientAuth,
@@ -380,6 +385,12 @@ const hostKeys = {
     '{ mode = "require", ca_file = "certs/clients-ca.pem" }',
   ),
   hsts: optional(hsts, 'Send Strict-Transport-Security over TLS: a duration, or a table.', '"365d"'),
+  gate: optional(
+    hostPolicy,
+    'Login in front of this host; [gate.apps."HOST"] has the details. session and gated ask for one, open does not.',
+    '"gated"',
+  ),
+  gate_rationale: rationale,
   ...backendKeys,
   ...routeKeys,
   routes: defaulted(
@@ -391,7 +402,7 @@ const hostKeys = {
   ),
   strip_prefix: misplaced('strip_prefix needs a path', 'strip_prefix in [[external_routes."HOST".routes]]'),
   path: misplaced('a host covers every path', 'path in [[external_routes."HOST".routes]]'),
-  ...laterKeys,
+  ...elsewhere,
 } as const satisfies Keys;
 
 const hostTable = table('a route', hostKeys);

@@ -1,6 +1,18 @@
 // Every key of config.toml, once: form, default, sentence, example. Validation, the hints for unknown keys, the check of
 // config.example.toml and the tables of docs/configuration.md all come from here.
 // Invariant: a key that is not here is refused; a key that is here does something.
+import { acme, acmeDefaults } from './acme-keys.ts';
+import {
+  appDevices,
+  appMounts,
+  appName,
+  apps,
+  appsDefaults,
+  backupsKeys,
+  imagesKeys,
+  secretsKeys,
+  telemetry,
+} from './app-keys.ts';
 import {
   choice,
   defaulted,
@@ -9,7 +21,6 @@ import {
   type Form,
   flag,
   type Keys,
-  later,
   named,
   optional,
   type Read,
@@ -19,8 +30,10 @@ import {
   tables,
   type Value,
 } from './form.ts';
+import { gate, gateDefaults } from './gate-keys.ts';
 import { globalLimits, misplacedLimits, overridable, strayLimits } from './limit-keys.ts';
 import { networkService, routerKeys } from './network-keys.ts';
+import { secretFile } from './outside-values.ts';
 import { externalRoute } from './route-keys.ts';
 import {
   cap,
@@ -98,7 +111,11 @@ const entrypointKeys = {
   ),
   ...overridable('entrypoint'),
   ...misplacedLimits('entrypoint'),
-  requires_session: later('the gate'),
+  requires_session: optional(
+    appName,
+    'tcp and udp only: take connections and datagrams from addresses alone where a user of this app is logged in.',
+    '"minecraft"',
+  ),
 } as const satisfies Keys;
 
 const entrypoint = table('an entrypoint', entrypointKeys);
@@ -167,7 +184,7 @@ const tlsKeys = {
     '{ enabled = false }',
     { enabled: false },
   ),
-  acme: later('ACME'),
+  acme: defaulted(acme, 'Certificates from an authority, ordered and renewed without you (ACME).', '{}', acmeDefaults),
 } as const satisfies Keys;
 
 // ---- the file --------------------------------------------------------------------------------------------------
@@ -186,6 +203,21 @@ const logKeys = {
     '"auto"',
     'auto' as const,
   ),
+} as const satisfies Keys;
+
+const controlKeys = {
+  address: optional(
+    listenAddress,
+    'Administration over TCP, beside the unix socket in state_dir. Beyond this machine with cert_file and key_file only.',
+    '"127.0.0.1:8081"',
+  ),
+  token_file: optional(
+    secretFile,
+    'File whose first line is the token that every call must bring, at least 32 characters.',
+    '"secrets/control"',
+  ),
+  cert_file: optional(filePath, 'PEM file with the certificate and its chain.', '"certs/control.pem"'),
+  key_file: optional(secretFile, 'PEM file with its private key.', '"certs/control.key"'),
 } as const satisfies Keys;
 
 const workers = either<number | 'auto'>('"auto" or a whole number from 1 to 256', {
@@ -258,15 +290,38 @@ const rootKeys = {
     '{}',
     { address: null },
   ),
-  apps: later('apps'),
-  app_devices: later('apps'),
-  app_mounts: later('apps'),
-  backups: later('backups'),
-  control: later('a control address'),
-  gate: later('the gate'),
-  images: later('apps'),
-  runtime: later('container engines'),
-  secrets: later('secrets of apps'),
+  control: defaulted(table('control', controlKeys), 'Administration over TCP.', '{}', defaultsOf(controlKeys)),
+  gate: defaulted(gate, 'Logins in front of apps.', '{}', gateDefaults),
+  runtime: defaulted(
+    choice('a container engine', ['auto', 'docker', 'podman', 'none']),
+    'Engine that runs apps: auto takes the one that answers; none leaves the processes to you. A change needs a restart.',
+    '"auto"',
+    'auto' as const,
+    '"none"',
+  ),
+  apps: defaulted(apps, 'Where manifests of apps lie, and how apps are run.', '{}', appsDefaults),
+  images: defaulted(table('images', imagesKeys), 'Where images may come from.', '{}', defaultsOf(imagesKeys)),
+  app_mounts: defaulted(
+    appMounts,
+    'Places of the host that manifests may ask for by these names.',
+    '{}',
+    new Map(),
+    '{ logs = { source = "/var/log/blog", allowed_apps = ["blog"], allowed_services = ["web"] } }',
+  ),
+  app_devices: defaulted(
+    appDevices,
+    'Devices of the host that manifests may ask for by these names.',
+    '{}',
+    new Map(),
+    '{ gpu = { cdi = "nvidia.com/gpu=0", allowed_apps = ["blog"], allowed_services = ["web"] } }',
+  ),
+  secrets: defaulted(table('secrets', secretsKeys), 'Where secrets of apps are kept.', '{}', defaultsOf(secretsKeys)),
+  backups: defaulted(table('backups', backupsKeys), 'Where backups of apps go.', '{}', defaultsOf(backupsKeys)),
+  telemetry: optional(
+    telemetry,
+    'Export to an OpenTelemetry receiver (OTLP over HTTP).',
+    '{ endpoint = "http://127.0.0.1:4318", logs = true }',
+  ),
   ...strayLimits,
 } as const satisfies Keys;
 

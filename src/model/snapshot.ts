@@ -130,6 +130,8 @@ export interface Entrypoint {
   /** `smart_tcp`: who gets what is neither HTTP nor TLS; null: nobody. */
   readonly rawFallback: RawFallback | null;
   readonly maxConnections: number;
+  /** `tcp` and `udp`: only addresses from which a user of this app is logged in; null: no login is asked for. */
+  readonly requiresSession: string | null;
   readonly limits: EntrypointLimits;
   /** "config.toml:12 entrypoints.web", for `explain` and errors. */
   readonly origin: string;
@@ -180,8 +182,25 @@ export interface Route {
   /** At most one more try, on another backend first; false: never. */
   readonly retry: boolean;
   readonly rateLimit: RateLimit | null;
+  /** Null: the gate does not look at requests of this route. */
+  readonly gate: RouteGate | null;
   /** `[limits]` with this route's overrides applied. */
   readonly limits: Limits;
+}
+
+/** What the gate asks of requests before they reach an app. Policies it never touches are no `RouteGate` at all. */
+export interface RouteGate {
+  /** What tokens, rights and overrides are about: the app's name, for an external route its host as in the file. */
+  readonly app: string;
+  readonly policy: 'session' | 'gated' | 'open';
+  /** The app gets the session cookie too. */
+  readonly sessionPassthrough: boolean;
+  /** Paths that need no login: "/p" is one path, "/p/*" everything below. */
+  readonly openPaths: readonly string[];
+  /** The same for upgrades only. */
+  readonly upgradeOpenPaths: readonly string[];
+  /** Origins besides the route's own that may send requests with a session. */
+  readonly allowedOrigins: readonly string[];
 }
 
 export type RouteAction =

@@ -53,7 +53,7 @@ function pairIn(directory: string, pair: MintedPair, base = 'site'): DeclaredCer
 }
 
 function tls(certificates: readonly DeclaredCertificate[], over: Partial<DeclaredTls> = {}): DeclaredTls {
-  return { certificates, defaultName: null, internalCa: false, ...over };
+  return { certificates, defaultName: null, internalCa: false, acme: null, ...over };
 }
 
 function newStore(): { store: CertificateStore; metrics: Metrics; parts: CertificatesPart[] } {

@@ -82,16 +82,10 @@ describe('unknown keys', () => {
   ]);
 });
 
-describe('keys of later versions, and keys in the wrong place', () => {
+describe('keys in the wrong place', () => {
   check([
-    ['[gate]\nport = 8000', ['gate', 1, 'the gate: not available in this version']],
-    ['[apps]\nwatch = true', ['apps', 1, 'not available in this version']],
-    ['runtime = "docker"', ['runtime', 1, 'not available in this version']],
-    ['[images]\nrequire_digest = true', ['images', 1, 'not available in this version']],
-    ['[control]\naddress = ":9000"', ['control', 1, 'not available in this version']],
-    ['[tls.acme]\nenabled = true', ['tls.acme', 1, 'ACME: not available in this version']],
-    [inRoute('gate = "session"'), [`${route}.gate`, 3, 'not available in this version']],
-    [inPath('gate = "open"'), [`${route}.routes[0].gate`, 5, 'not available in this version']],
+    [inPath('gate = "open"'), [`${route}.routes[0].gate`, 5, 'a host has one gate for all its paths']],
+    [inPath('certificate = "acme"'), [`${route}.routes[0].certificate`, 5, 'holds for the whole host']],
     ['header_timeout = "5s"', ['header_timeout', 1, 'limits.header_timeout']],
     [inRoute('header_timeout = "5s"'), [`${route}.header_timeout`, 3, 'is judged before a route is known']],
     [inRoute('hold_size = "1MiB"'), [`${route}.hold_size`, 3, 'limits.hold_size']],
