@@ -41,6 +41,8 @@ export function judgeArrival(
   switch (action.kind) {
     case 'forward':
       return action;
+    case 'gate':
+      return refuse(new Fault('no-route', 'no page of the gate'));
     case 'respond': {
       const answer = fixedAnswer(action, plan.body, head);
       applySite(answer.head.fields, plan, connection.facts);

@@ -26,6 +26,9 @@ const texts: Partial<Record<FaultCode, PublicText>> = {
   'bad-request': badRequest,
   'bad-host': text('Bad request', 'The host of the request is not a valid host name.'),
   'host-mismatch': text('Bad request', 'The request names two different hosts.'),
+  'login-required': text('Login required', 'This app is open to those who log in.'),
+  forbidden: text('Not for you', 'You are logged in, but this app is not open to you.'),
+  'login-throttled': text('Too many attempts', 'Too many failed logins came from your address.', 'Please wait a while.'),
   'unknown-host': text('No site here', 'Nothing is set up for this address.'),
   'no-route': text('Page not found', 'Nothing is set up for this path.'),
   'method-refused': text('Method not allowed', 'This method is not accepted here.'),
@@ -48,10 +51,12 @@ const texts: Partial<Record<FaultCode, PublicText>> = {
   'upstream-head-timeout': slow,
   'upstream-idle': slow,
   'no-live-backend': unavailable,
+  'app-down': text('The app is not running', 'The app behind this address does not answer yet.', tryAgain),
   'service-stopped': text('Down for maintenance', 'This app has been taken down for maintenance.', 'It will be back.'),
   'hold-timeout': unavailable,
   'hold-full': unavailable,
   'over-capacity': unavailable,
+  overloaded: text('Busy', 'This server has more to do than it can right now.', tryAgain),
   drained: unavailable,
   'shutting-down': unavailable,
 };
@@ -67,6 +72,10 @@ const reasons: Partial<Record<FaultCode, Reason>> = {
   'unknown-host': 'unknown-host',
   'no-route': 'no-route',
   'rate-limited': 'rate-limited',
+  'login-required': 'login',
+  forbidden: 'forbidden',
+  'login-throttled': 'throttled',
+  'app-down': 'app-down',
   'client-gone': 'client-gone',
   'upstream-refused': 'upstream-failed',
   'upstream-tls': 'upstream-failed',
@@ -82,6 +91,7 @@ const reasons: Partial<Record<FaultCode, Reason>> = {
   'hold-timeout': 'hold-timeout',
   'hold-full': 'hold-full',
   'over-capacity': 'over-capacity',
+  overloaded: 'overloaded',
   drained: 'drained',
   'shutting-down': 'drained',
   internal: 'internal',
@@ -102,7 +112,9 @@ export function retryAfterOf(code: FaultCode): number {
     case 'shutting-down':
       return 1;
     case 'no-live-backend':
+    case 'app-down':
     case 'hold-timeout':
+    case 'overloaded':
       return 5;
     case 'service-stopped':
       return 60;

@@ -54,6 +54,11 @@ export const FieldId = {
   StrictTransportSecurity: 47,
   ContentMd5: 48,
   IdempotencyKey: 49,
+  SecFetchMode: 50,
+  SecFetchSite: 51,
+  XFrameOptions: 52,
+  ContentSecurityPolicy: 53,
+  ContentSecurityPolicyReportOnly: 54,
 } as const;
 
 const names: Record<string, number> = {
@@ -106,6 +111,11 @@ const names: Record<string, number> = {
   'strict-transport-security': FieldId.StrictTransportSecurity,
   'content-md5': FieldId.ContentMd5,
   'idempotency-key': FieldId.IdempotencyKey,
+  'sec-fetch-mode': FieldId.SecFetchMode,
+  'sec-fetch-site': FieldId.SecFetchSite,
+  'x-frame-options': FieldId.XFrameOptions,
+  'content-security-policy': FieldId.ContentSecurityPolicy,
+  'content-security-policy-report-only': FieldId.ContentSecurityPolicyReportOnly,
 };
 
 interface Candidate {

@@ -87,6 +87,8 @@ export interface Limits {
   readonly tcpIdleTimeoutMs: number;
   /** The same for a UDP flow. */
   readonly udpIdleTimeoutMs: number;
+  /** A worker whose event loop is later than this refuses new work. */
+  readonly overloadDelayMs: number;
   /** Flows of one UDP entrypoint; one more evicts the one that was idle for the longest time. */
   readonly udpSessions: number;
 }
@@ -212,7 +214,9 @@ export type RouteAction =
       readonly body: string;
     }
   /** `{host}` in `to` stands for the canonical request host, `{uri}` for the path and query byte for byte. */
-  | { readonly kind: 'redirect'; readonly status: number; readonly to: string };
+  | { readonly kind: 'redirect'; readonly status: number; readonly to: string }
+  /** The gate's own pages: login and dashboard. */
+  | { readonly kind: 'gate' };
 
 /** `strip`: remove the route's path. `replace`: put `to` in its place. Both keep the rest and the query byte for byte. */
 export type PathRewrite = { readonly kind: 'strip' } | { readonly kind: 'replace'; readonly to: string };
@@ -425,6 +429,22 @@ export interface AlpnChallenge {
 export interface GatePart {
   /** App id → what the operator set at run time: true asks for a login, false does not. */
   readonly overrides: Readonly<Record<string, boolean>>;
+  readonly settings: GateSettings;
+}
+
+export interface GateSettings {
+  /** Canonical name where people log in for every other name; null: each name asks for itself. */
+  readonly host: string | null;
+  /** Port of the dashboard on every address of this machine; null: it has none. */
+  readonly port: number | null;
+  /** A session that is not used for this long ends. */
+  readonly sessionIdleMs: number;
+  /** A session ends at this age, used or not. */
+  readonly sessionAbsoluteMs: number;
+  /** Canonical origins besides the dashboard's own that may frame gated and open apps. */
+  readonly dashboardOrigins: readonly string[];
+  /** `prefer`: navigations on gate-taken ports are sent to https. */
+  readonly https: 'allow' | 'prefer';
 }
 
 export interface KeysPart {

@@ -168,6 +168,8 @@ function describeAction({ action }: Route): string {
       return `respond ${action.status}`;
     case 'redirect':
       return `redirect ${action.status} ${action.to}`;
+    case 'gate':
+      return 'login and dashboard';
   }
 }
 

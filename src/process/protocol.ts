@@ -4,6 +4,9 @@
 import type { FaultCode } from '../base/fault.ts';
 import type { LogLevel } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import type { CredentialsDelta } from '../gate/credentials.ts';
+import type { DeskAnswer, DeskQuestion, UsageReport } from '../gate/desk.ts';
+import type { LoadReading, Rung } from '../model/overload.ts';
 import type { Certificate, PartName, SnapshotDelta } from '../model/snapshot.ts';
 
 export interface FaultMessage {
@@ -19,6 +22,8 @@ export interface Questions {
   hold: { ask: { readonly services: readonly string[] }; answer: null };
   /** Serves what was prepared. Not refusable. `drainMs`: limits of this change only, by service. */
   commit: { ask: { readonly drainMs: Readonly<Record<string, number>> }; answer: { readonly flips: readonly Flip[] } };
+  /** Who may pass the gate: in force when it is answered. */
+  credentials: { ask: CredentialsDelta; answer: null };
   /** Is anybody there? */
   ping: { ask: null; answer: null };
   stats: { ask: null; answer: WorkerStats };
@@ -40,8 +45,14 @@ export interface Flip {
 export interface WorkerStats {
   readonly revision: number;
   readonly rssBytes: number;
+  readonly load: WorkerLoad;
   readonly services: readonly ServiceStats[];
   readonly entrypoints: readonly EntrypointStats[];
+}
+
+/** Where a worker stands on the overload ladder, and what put it there. */
+export interface WorkerLoad extends LoadReading {
+  readonly rung: Rung;
 }
 
 export interface ServiceStats {
@@ -88,6 +99,10 @@ export type ToWorker =
   /** Forget what was prepared and let arrivals go on. */
   | { readonly kind: 'abort' }
   | { readonly kind: 'leaf'; readonly name: string; readonly certificate: Certificate | null }
+  /** The answer to a question of the gate, by its number. */
+  | { readonly kind: 'desk'; readonly id: number; readonly answer: DeskAnswer }
+  /** Addresses that have to wait before they try a password or a token again, and until when (epoch ms). */
+  | { readonly kind: 'throttled'; readonly addresses: readonly (readonly [address: string, until: number])[] }
   | { readonly kind: 'log'; readonly level: LogLevel }
   /** Stop accepting, finish within the limits, exit 0. */
   | { readonly kind: 'drain'; readonly limits: DrainLimits };
@@ -111,7 +126,12 @@ export type Notice =
       readonly forced: number;
     }
   | { readonly kind: 'ejected'; readonly service: string; readonly address: string; readonly until: number }
+  /** It accepts again after an overload: it needs the sockets of these keys anew. */
+  | { readonly kind: 'listeners-wanted'; readonly keys: readonly string[] }
   /** A handshake needs a leaf of the internal CA for this canonical name. */
   | { readonly kind: 'leaf-wanted'; readonly name: string }
+  /** The gate of a worker asks; answered by `desk` with the same number. */
+  | { readonly kind: 'desk-question'; readonly id: number; readonly question: DeskQuestion }
+  | { readonly kind: 'gate-usage'; readonly report: UsageReport }
   /** The last words of a worker that leaves: its counters must not vanish with it. */
   | { readonly kind: 'leaving'; readonly metrics: ProcessMetrics };

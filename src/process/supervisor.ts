@@ -11,6 +11,7 @@ import { compileRouting } from '../config/compile.ts';
 import type { Declaration } from '../config/declaration.ts';
 import { formatProblem, loadConfig, type Problem } from '../config/load.ts';
 import { routingChanges } from '../model/changes.ts';
+import { defaultGateSettings } from '../model/gate-policy.ts';
 import type { CertificatesPart, GatePart } from '../model/snapshot.ts';
 import { CertificateProblems, Certificates, type LoadedCertificates } from './certificates.ts';
 import { ControlSocket, socketName } from './control-socket.ts';
@@ -37,7 +38,7 @@ export interface SupervisorOptions {
   readonly observer: StepObserver | null;
 }
 
-const ungated: GatePart = { overrides: {} };
+const ungated: GatePart = { overrides: {}, settings: defaultGateSettings };
 const ticketKeyLifeMs = 12 * 3_600_000;
 /** How long after the drain limit a worker may take to end. */
 const drainGraceMs = 500;

@@ -1,6 +1,7 @@
 // Hand-made routing parts for tests of pure functions and of the traffic pointer.
 // Invariant: every default here is a valid value; a test names only what it is about.
 import { digestOf } from '../../src/model/digest.ts';
+import { defaultGateSettings } from '../../src/model/gate-policy.ts';
 import type {
   Backend,
   CertificatesPart,
@@ -50,6 +51,7 @@ export const limits: Limits = {
   tcpIdleTimeoutMs: 300_000,
   udpIdleTimeoutMs: 120_000,
   udpSessions: 4096,
+  overloadDelayMs: 400,
 };
 
 export const settings: Settings = {
@@ -174,7 +176,7 @@ export function routing(over: Partial<RoutingPart> = {}): RoutingPart {
 export const noHealth: HealthPart = { down: {} };
 export const noCertificates: CertificatesPart = { certificates: [], defaultId: null, internalCa: false };
 export const noChallenges: ChallengesPart = { http: [], alpn: [] };
-export const noGate: GatePart = { overrides: {} };
+export const noGate: GatePart = { overrides: {}, settings: defaultGateSettings };
 export const testKeys: KeysPart = {
   ticketKey: Buffer.alloc(48, 1).toString('base64'),
   cookieKey: Buffer.alloc(32, 2).toString('base64'),

@@ -124,6 +124,9 @@ function act(asked: Asked, route: Route, table: RoutingTable, facts: ExplainFact
         reason: 'redirected',
         text: `sent to ${locationOf(redirectAnswer(action, asked.host, asked.head))}`,
       };
+    case 'gate':
+      trace.pass('action', "the gate's login and dashboard", route.origin);
+      return { status: 200, reason: 'gate', text: 'a page of the gate itself' };
     case 'forward':
       return explainService(asked, route, action, table, facts, trace);
   }
