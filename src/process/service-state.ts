@@ -1,7 +1,8 @@
-// What each service serves: the file's addresses, unless an operator switched it since the file last changed its mind.
-// Invariant: pure; a generation number only ever rises, and rises exactly when the backends' addresses change.
+// What each service serves: the declared addresses, unless an operator switched it since the file last changed its mind.
+// Invariant: pure; a generation number only ever rises, and rises exactly when the backends' addresses change, or what is
+// behind the same addresses is known to be another process.
+import { parseBackend } from '../model/backend.ts';
 import { digestOf } from '../model/digest.ts';
-import { canonicalAuthority } from '../model/host.ts';
 import type { Backend, RoutingPart, Service } from '../model/snapshot.ts';
 
 export type ServiceRunState = Service['state'];
@@ -15,6 +16,8 @@ export interface StoredService {
   readonly addresses: readonly string[];
   readonly origin: string;
   readonly override: StoredOverride | null;
+  /** What runs behind the addresses, where that is known; left out: it is not. */
+  readonly instance?: string;
 }
 
 export interface StoredOverride {
@@ -37,16 +40,20 @@ export interface Resolved {
   readonly changed: readonly StoredService[];
 }
 
-/** `declared`: the routing as compiled from the file, its generations holding the file's addresses. */
+/**
+ * @param declared  the routing of the file and of apps, its generations holding their addresses
+ * @param instances  what runs behind the addresses, by service, where that is known
+ */
 export function resolveServices(
   declared: RoutingPart,
   stored: ReadonlyMap<string, StoredService>,
   intents: ReadonlyMap<string, Intent> = new Map(),
+  instances: ReadonlyMap<string, string> = new Map(),
 ): Resolved {
   const changed: StoredService[] = [];
   const services = declared.services.map((service) => {
     const row = stored.get(service.name);
-    const resolved = resolveService(service, row, intents.get(service.name));
+    const resolved = resolveService(service, row, intents.get(service.name), instances.get(service.name));
     if (row === undefined || digestOf(row) !== digestOf(resolved.row)) changed.push(resolved.row);
     return resolved.service;
   });
@@ -63,6 +70,7 @@ function resolveService(
   service: Service,
   row: StoredService | undefined,
   intent: Intent | undefined,
+  instance: string | undefined,
 ): { readonly service: Service; readonly row: StoredService } {
   const declared = addressesOf(service.generation.backends);
   let override = row?.override ?? null;
@@ -74,25 +82,15 @@ function resolveService(
   const addresses = override?.addresses ?? declared;
   const origin =
     override === null ? service.generation.origin : `service switch ${new Date(override.since).toISOString()}`;
-  const same = row !== undefined && sameAddresses(row.addresses, addresses);
+  const same = row !== undefined && row.instance === instance && sameAddresses(row.addresses, addresses);
   const number = same ? row.number : (row?.number ?? 0) + 1;
   const state = intent?.kind === 'state' ? intent.state : (row?.state ?? 'run');
   const backends = override === null ? service.generation.backends : addresses.map((address) => parseBackend(address)!);
+  const known = instance === undefined ? {} : { instance };
   return {
-    service: { ...service, state, generation: { number, backends, origin } },
-    row: { name: service.name, state, number, addresses, origin, override },
-  };
-}
-
-/** A backend written `host:port`, IPv6 in brackets; null when it is not. */
-export function parseBackend(text: string): Backend | null {
-  const authority = canonicalAuthority(text);
-  if (authority === null || authority.port === null) return null;
-  const { host, port } = authority;
-  return {
-    address: `${host}:${port}`,
-    host: host.startsWith('[') ? host.slice(1, -1) : host,
-    port,
+    // What an app asks for (a hold while it is replaced) lasts beside what the operator asks for.
+    service: { ...service, state: state === 'run' ? service.state : state, generation: { number, backends, origin } },
+    row: { name: service.name, state, number, addresses, origin, override, ...known },
   };
 }
 

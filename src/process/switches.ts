@@ -3,13 +3,14 @@
 import type { Clock } from '../base/clock.ts';
 import { Fault, type FaultCode } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
+import { parseBackend } from '../model/backend.ts';
 import type { Backend, Service } from '../model/snapshot.ts';
 import { reserve, type SwitchEvent, type Switchover, step } from '../model/switchover.ts';
 import { defaultReadiness, waitUntilReady } from '../switchover/readiness.ts';
 import type { Drain } from './drains.ts';
 import type { SwitchProgress, SwitchReport, SwitchRequest, SwitchStatus } from './operations.ts';
 import type { Published } from './publication-run.ts';
-import { addressesOf, parseBackend } from './service-state.ts';
+import { addressesOf } from './service-state.ts';
 
 /** What a switch needs of the supervisor. */
 export interface SwitchGround {

@@ -1,12 +1,7 @@
 import { expect, test } from 'vitest';
+import { parseBackend } from '../../src/model/backend.ts';
 import type { RoutingPart } from '../../src/model/snapshot.ts';
-import {
-  addressesOf,
-  type Intent,
-  parseBackend,
-  resolveServices,
-  type StoredService,
-} from '../../src/process/service-state.ts';
+import { addressesOf, type Intent, resolveServices, type StoredService } from '../../src/process/service-state.ts';
 import { routing, service } from '../support/routing.ts';
 
 /** Services as compiled from a file that says these addresses. */
