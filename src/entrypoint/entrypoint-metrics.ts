@@ -6,7 +6,7 @@ import type { TlsRefusal } from '../tls/terminator.ts';
 /** Why a connection was closed without having been served. */
 export type Refusal = (typeof refusals)[number];
 
-const refusals = [
+export const refusals = [
   /** By `trusted_cidrs`. */
   'source',
   'limit',
@@ -31,7 +31,9 @@ const refusals = [
 ] as const;
 
 /** What a connection turned out to carry. */
-export type Spoken = 'http1' | 'h2c' | 'tls' | 'passthrough' | 'raw';
+export type Spoken = (typeof spokens)[number];
+
+export const spokens = ['http1', 'h2c', 'tls', 'passthrough', 'raw'] as const;
 
 export interface EntrypointCells {
   readonly active: Cell;

@@ -1,5 +1,6 @@
 // What entrypoints and network services have counted of connections, as an operator reads it.
 // Invariant: pure; sums over every worker that there ever was, except for what is open, which is what exists.
+import { refusals, spokens } from '../entrypoint/entrypoint-metrics.ts';
 import type { Entrypoint, Service } from '../model/snapshot.ts';
 import type { Series } from './metrics.ts';
 import type { ConnectionTraffic, EntrypointStatus, TunnelTraffic } from './operations.ts';
@@ -14,13 +15,14 @@ export function connectionTraffic(
 ): ConnectionTraffic {
   const mine = (family: string): readonly Series[] => withLabel(seriesOf(family), 'entrypoint', entrypoint.name);
   const bytes = byLabel(mine('entrypoint_bytes_total'), 'direction');
+  const isUdp = entrypoint.protocol === 'udp';
   return {
     ...status,
     errors: total(mine('entrypoint_errors_total')),
     bytesIn: bytes['received'] ?? 0,
     bytesOut: bytes['sent'] ?? 0,
-    refusals: byLabel(mine('entrypoint_refused_total'), 'reason'),
-    protocols: byLabel(mine('entrypoint_protocols_total'), 'protocol'),
+    refusals: byLabel(mine('entrypoint_refused_total'), 'reason', isUdp ? ['source'] : refusals),
+    protocols: byLabel(mine('entrypoint_protocols_total'), 'protocol', isUdp ? [] : spokens),
   };
 }
 
@@ -47,9 +49,13 @@ function total(series: readonly Series[]): number {
   return series.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** Those that are not zero. */
-function byLabel(series: readonly Series[], label: string): Readonly<Record<string, number>> {
-  const sums: Record<string, number> = {};
+/** Those that are not zero, and the expected ones. */
+function byLabel(
+  series: readonly Series[],
+  label: string,
+  expected: readonly string[] = [],
+): Readonly<Record<string, number>> {
+  const sums: Record<string, number> = Object.fromEntries(expected.map((key) => [key, 0]));
   for (const { labels, value } of series) {
     const key = String((labels as Labels)[label]);
     if (value > 0) sums[key] = (sums[key] ?? 0) + value;

@@ -122,7 +122,7 @@ export function routeRows(routing: RoutingPart): readonly RouteRow[] {
   return [...hostWays(routing), ...routerWays(routing)].map(row);
 }
 
-type WayRow = Omit<RouteRow, 'backends'>;
+export type WayRow = Omit<RouteRow, 'backends'>;
 
 function hostWays({ hosts }: RoutingPart): readonly WayRow[] {
   return hosts.flatMap((host) =>
@@ -138,7 +138,8 @@ function hostWays({ hosts }: RoutingPart): readonly WayRow[] {
   );
 }
 
-function routerWays({ routers, entrypoints }: RoutingPart): readonly WayRow[] {
+/** What leads to network services. */
+export function routerWays({ routers, entrypoints }: RoutingPart): readonly WayRow[] {
   const way = (action: string, host: string, tls: string, { entrypoint, service, origin }: UdpRouter): WayRow => ({
     host,
     path: '-',

@@ -201,13 +201,45 @@ export interface RouteRow {
 
 export interface TrafficStatus {
   readonly at: number;
+  /** Null before the first reload. */
+  readonly lastReload: LastReload | null;
+  readonly totals: TrafficTotals;
+  /** Each list is sorted by name. */
   readonly entrypoints: readonly ConnectionTraffic[];
+  /** What leads from an entrypoint to a network service. */
+  readonly routers: readonly RouterTraffic[];
   /** One for each network service with TCP backends. */
   readonly tunnels: readonly TunnelTraffic[];
   /** One for each udp entrypoint. */
   readonly datagrams: readonly DatagramTraffic[];
   readonly routes: readonly RouteTraffic[];
   readonly services: readonly ServiceTraffic[];
+}
+
+/** Over all entrypoints, and over all that workers of this process ever counted there. */
+export interface TrafficTotals {
+  /** Open now. */
+  readonly connections: number;
+  readonly flows: number;
+  readonly accepted: number;
+  readonly refused: number;
+  readonly errors: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+  readonly requests: number;
+}
+
+export interface RouterTraffic {
+  readonly entrypoint: string;
+  /** Of a TLS router the name that passes; "(tcp)", "(udp)" or "(raw)" for what has none. */
+  readonly name: string;
+  /** "tcp", "udp" or "raw fallback". */
+  readonly carries: string;
+  /** "passes", "ends" or "-". */
+  readonly tls: string;
+  /** What passes is counted there, under `tunnels` and `datagrams`. */
+  readonly service: string;
+  readonly state: ServiceStatus['state'];
 }
 
 /** `in` is from clients, `out` is to them. A connection that has ended is in one of `accepted`, `errors`, `refusals`. */
@@ -218,7 +250,10 @@ export interface ConnectionTraffic extends EntrypointStatus {
   readonly bytesOut: number;
   /** `refused`, by reason: "source", "limit", "raw-source", "malformed", "sniff-timeout", … */
   readonly refusals: Readonly<Record<string, number>>;
-  /** Accepted ones by what they carry, where that is told by their first bytes or by TLS: "http1", "h2c", "tls", … */
+  /**
+   * Accepted ones by what they carry, where that is told by their first bytes or by TLS: "http1", "h2c", "tls",
+   * "passthrough", "raw". Empty for udp.
+   */
   readonly protocols: Readonly<Record<string, number>>;
 }
 

@@ -8,8 +8,6 @@ import { excludeEachOther } from '../entrypoint/bind-fault.ts';
 import { formatBind, routingChanges } from '../model/changes.ts';
 import { endsTls } from '../model/entrypoint-protocol.ts';
 import type { Entrypoint, RawFallback, RoutingPart, Service } from '../model/snapshot.ts';
-import { connectionTraffic, tunnelTraffic } from './connection-traffic.ts';
-import { datagramTraffic } from './datagram-traffic.ts';
 import {
   type ConnectionCounters,
   certificateRows,
@@ -17,11 +15,8 @@ import {
   openConnections,
   overrideOf,
   routeRows,
-  routeTraffic,
   serviceStatus,
-  serviceTraffic,
 } from './inspection.ts';
-import type { Series } from './metrics.ts';
 import type {
   DiffResult,
   ExplainFacts,
@@ -43,6 +38,7 @@ import type { ProcessMetrics, WorkerStats } from './protocol.ts';
 import type { ServiceRunState } from './service-state.ts';
 import type { Serving } from './serving.ts';
 import type { Switches } from './switches.ts';
+import { trafficStatus } from './traffic-status.ts';
 
 /** What the operations need of the supervisor beside what is served. */
 export interface Household {
@@ -131,24 +127,14 @@ export class RunningOperations implements Operations {
 
   async traffic(): Promise<TrafficStatus> {
     const [stats, metrics] = await Promise.all([this.#stats(), this.#serving.workerMetrics()]);
-    const counters = this.#counters(metrics);
-    const seriesOf = (family: string): readonly Series[] => this.#serving.metrics.sum(metrics, `turnpike_${family}`);
-    const { snapshot } = this.#serving;
-    const { routing } = snapshot.parts;
-    return {
+    return trafficStatus({
       at: Date.now(),
-      entrypoints: routing.entrypoints.map((entrypoint) =>
-        connectionTraffic(entrypoint, entrypointStatus(entrypoint, stats, counters), seriesOf),
-      ),
-      tunnels: routing.services
-        .filter(({ network }) => network?.transports.includes('tcp'))
-        .map((service) => tunnelTraffic(service, seriesOf)),
-      datagrams: routing.entrypoints
-        .filter(({ protocol }) => protocol === 'udp')
-        .map((entrypoint) => datagramTraffic(entrypoint, stats, seriesOf)),
-      routes: routeTraffic(routing, this.#serving.metrics.sum(metrics, 'turnpike_http_requests_total')),
-      services: routing.services.map((service) => serviceTraffic(service, snapshot, stats, this.#isEjected)),
-    };
+      lastReload: this.#household.lastReload,
+      snapshot: this.#serving.snapshot,
+      stats,
+      seriesOf: (family) => this.#serving.metrics.sum(metrics, `turnpike_${family}`),
+      isEjected: this.#isEjected,
+    });
   }
 
   switchService(request: SwitchRequest, progress: (step: SwitchProgress) => void): Promise<SwitchReport> {

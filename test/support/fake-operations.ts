@@ -86,6 +86,9 @@ export function fakeOperations(over: Partial<Operations> = {}): Operations {
     routes: async () => [],
     traffic: async () => ({
       at: 0,
+      lastReload: null,
+      totals: { connections: 3, flows: 0, accepted: 10, refused: 0, errors: 0, bytesIn: 0, bytesOut: 0, requests: 0 },
+      routers: [],
       entrypoints: idleStatus.entrypoints.map((each) => ({
         ...each,
         errors: 0,

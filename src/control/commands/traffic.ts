@@ -1,7 +1,7 @@
 // `turnpike traffic status`: counters per entrypoint, route and backend.
 // Invariant: numbers are sums over all workers, gone ones included.
 import type { Command } from 'commander';
-import type { DatagramTraffic, TrafficStatus, TunnelTraffic } from '../../process/operations.ts';
+import type { DatagramTraffic, RouterTraffic, TrafficStatus, TunnelTraffic } from '../../process/operations.ts';
 import { paths } from '../api.ts';
 import {
   type ClientOptions,
@@ -11,13 +11,13 @@ import {
   withJson,
   withSocketOptions,
 } from '../command.ts';
-import { formatTableWithHeading, type Terminal } from '../terminal.ts';
+import { formatAge, formatTableWithHeading, type Terminal } from '../terminal.ts';
 
 export function addTraffic(program: Command, context: CommandContext): void {
   const traffic = program.command('traffic').description('Counters of what flows.');
   const command = traffic
     .command('status')
-    .description('Shows counters per entrypoint, route and backend, added up over all workers since the start.')
+    .description('Shows counters per entrypoint, router, route and backend, added up over all workers since the start.')
     .action(async (options: ClientOptions) => {
       const status = await connect(options, context).get<TrafficStatus>(paths.traffic);
       if (options.json === true) context.terminal.json(status);
@@ -30,21 +30,9 @@ const classNames = ['2xx', '3xx', '4xx', '5xx'];
 
 export function formatTraffic(status: TrafficStatus, terminal: Terminal): string[] {
   return [
-    ...formatTableWithHeading(
-      terminal,
-      ['ENTRYPOINT', 'ADDRESS', 'OPEN', 'ACCEPTED', 'REFUSED', 'ERRORS', 'BYTES IN', 'BYTES OUT', 'CARRYING'],
-      status.entrypoints.map((each) => [
-        each.name,
-        each.address,
-        String(each.connections),
-        String(each.accepted),
-        each.refused === 0 ? '0' : `${each.refused}: ${formatCounts(each.refusals)}`,
-        String(each.errors),
-        String(each.bytesIn),
-        String(each.bytesOut),
-        formatCounts(each.protocols),
-      ]),
-    ),
+    ...formatReload(status, terminal),
+    ...formatEntrypoints(status, terminal),
+    ...formatRouters(status.routers, terminal),
     ...formatTunnels(status.tunnels, terminal),
     ...formatDatagrams(status.datagrams, terminal),
     '',
@@ -76,9 +64,51 @@ export function formatTraffic(status: TrafficStatus, terminal: Terminal): string
   ];
 }
 
+function formatReload({ lastReload, at }: TrafficStatus, terminal: Terminal): string[] {
+  if (lastReload?.outcome !== 'refused') return [];
+  const when = formatAge(at - lastReload.at);
+  return [terminal.style('yellow', `! the reload ${when} was refused: the older configuration is served`), ''];
+}
+
+function formatEntrypoints({ entrypoints, totals }: TrafficStatus, terminal: Terminal): string[] {
+  const { connections, flows, accepted, refused, errors, bytesIn, bytesOut } = totals;
+  const sums = [connections + flows, accepted, refused, errors, bytesIn, bytesOut].map(String);
+  return formatTableWithHeading(
+    terminal,
+    ['ENTRYPOINT', 'ADDRESS', 'OPEN', 'ACCEPTED', 'REFUSED', 'ERRORS', 'BYTES IN', 'BYTES OUT', 'CARRYING'],
+    [
+      ...entrypoints.map((each) => [
+        each.name,
+        each.address,
+        String(each.connections),
+        String(each.accepted),
+        each.refused === 0 ? '0' : `${each.refused}: ${formatCounts(each.refusals)}`,
+        String(each.errors),
+        String(each.bytesIn),
+        String(each.bytesOut),
+        formatCounts(each.protocols),
+      ]),
+      ...(entrypoints.length > 1 ? [['(all)', '-', ...sums, '-']] : []),
+    ],
+  );
+}
+
+function formatRouters(rows: readonly RouterTraffic[], terminal: Terminal): string[] {
+  if (rows.length === 0) return [];
+  return [
+    '',
+    ...formatTableWithHeading(
+      terminal,
+      ['ROUTER', 'ENTRYPOINT', 'CARRIES', 'TLS', 'SERVICE', 'STATE'],
+      rows.map((each) => [each.name, each.entrypoint, each.carries, each.tls, each.service, each.state]),
+    ),
+  ];
+}
+
 /** "3 source, 1 limit". */
 function formatCounts(counts: Readonly<Record<string, number>>, none = '-'): string {
-  const parts = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
+  const some = Object.entries(counts).filter(([, count]) => count > 0);
+  const parts = some.map(([what, count]) => `${count} ${what}`);
   return parts.length === 0 ? none : parts.join(', ');
 }
 
