@@ -96,6 +96,10 @@ export class LiveGeneration<R extends GenerationResource> {
       clock.after(drainMs, () => this.endClaims('drain', (holder) => holder.claimKind === 'request')),
       clock.after(Math.max(drainMs, streamDrainMs), () => this.endClaims('drain')),
     ];
+    if (streamDrainMs >= drainMs) return;
+    // What becomes a stream behind this has the limit of requests.
+    const streams = (): void => this.endClaims('drain', (holder) => holder.claimKind !== 'request');
+    this.#timers.push(clock.after(streamDrainMs, streams));
   }
 
   /** Ends claims from outside; their holders release them. */

@@ -280,3 +280,16 @@ test('a delta carries only what changed; a digest that does not fit is refused',
   const lying: SnapshotDelta = { ...delta, revision: 3, digests: { ...next.digests, health: 'f'.repeat(64) } };
   expect(() => traffic.prepare(lying)).toThrow(Fault);
 });
+
+test('a limit of streams that is shorter than that of requests ends streams first', () => {
+  const { traffic, publish, clock } = set();
+  publish(withService(service('a', 1, ['127.0.0.1:1'])));
+  const old = traffic.service('a')!.current;
+  const request = new Holder('request');
+  const stream = new Holder('stream');
+  old.claim(request);
+  old.claim(stream);
+  publish(withService(service('a', 2, ['127.0.0.1:2'], { drainMs: 5000, streamDrainMs: 1000 })));
+  clock.advance(1000);
+  expect([request.ended, stream.ended]).toEqual([null, 'drain']);
+});
