@@ -12,6 +12,8 @@ export interface ReadinessRules {
   readonly attemptMs: number;
   /** Passes in a row. */
   readonly consecutive: number;
+  /** The first pause, if it is to be shorter than `everyMs`; each one is twice the one before. */
+  readonly firstMs?: number;
 }
 
 export const defaultReadiness: ReadinessRules = { timeoutMs: 30_000, everyMs: 1000, attemptMs: 2000, consecutive: 1 };
@@ -36,6 +38,7 @@ export function waitUntilReady(
   return new Promise((resolve) => {
     let over = false;
     let passes = 0;
+    let pauseMs = Math.min(rules.firstMs ?? rules.everyMs, rules.everyMs);
     let last = 'no attempt ended';
     let next: Timer | null = null;
     const finish = (result: Readiness): void => {
@@ -56,7 +59,8 @@ export function waitUntilReady(
       onAttempt(result.detail);
       passes = result.ok ? passes + 1 : 0;
       if (passes >= rules.consecutive) finish({ ready: true });
-      else next = clock.after(Math.max(0, rules.everyMs - (clock.monotonic() - begun)), attempt);
+      else next = clock.after(Math.max(0, pauseMs - (clock.monotonic() - begun)), attempt);
+      pauseMs = Math.min(pauseMs * 2, rules.everyMs);
     };
     signal.addEventListener('abort', () => finish({ ready: false, detail: 'given up' }), { once: true });
     attempt();

@@ -154,6 +154,17 @@ test('a backend that is to get a PROXY header from now on is looked at anew', as
   expect(active.down().size).toBe(0);
 });
 
+test('with a first pause of its own it looks quickly in the beginning, then every second', async () => {
+  const { asked, clock } = waiting('-', { ...defaultReadiness, firstMs: 250 });
+  const times: number[] = [];
+  for (let ms = 0; ms < 5000; ms += 50) {
+    await settle();
+    while (times.length < asked.length) times.push(ms);
+    clock.advance(50);
+  }
+  expect(times).toEqual([0, 250, 750, 1750, 2750, 3750, 4750]);
+});
+
 test('an address that just passed a probe is not asked again before its interval', async () => {
   const { active, clock, asked } = watched('+');
   active.follow([checked(['h:1', 'h:2'])], new Map([['a', ['h:1']]]));
