@@ -168,17 +168,38 @@ export function namesOf(certificate: X509Certificate): readonly string[] {
 type AltName = { readonly kind: 'dns'; readonly text: string } | { readonly kind: 'ip'; readonly bytes: Buffer };
 
 function* subjectAltNames(certificate: X509Certificate): Iterable<AltName> {
+  for (const value of extensionValues(certificate, oids.subjectAltName)) {
+    for (const name of children(value)) {
+      if (name.type === (2 as forge.asn1.Type)) yield { kind: 'dns', text: bytesOf(name).toString('latin1') };
+      else if (name.type === (7 as forge.asn1.Type)) yield { kind: 'ip', bytes: bytesOf(name) };
+    }
+  }
+}
+
+function* extensionValues(certificate: X509Certificate, id: string): Iterable<Asn1> {
   const [tbs] = children(fromDer(certificate.raw));
   const extensionList = children(tbs!).find((part) => part.tagClass === asn1.Class.CONTEXT_SPECIFIC && part.type === 3);
   if (extensionList === undefined) return;
   for (const each of children(children(extensionList)[0]!)) {
     const parts = children(each);
-    if (asn1.derToOid(bytesOf(parts[0]!).toString('latin1')) !== oids.subjectAltName) continue;
-    for (const name of children(fromDer(bytesOf(parts.at(-1)!)))) {
-      if (name.type === (2 as forge.asn1.Type)) yield { kind: 'dns', text: bytesOf(name).toString('latin1') };
-      else if (name.type === (7 as forge.asn1.Type)) yield { kind: 'ip', bytes: bytesOf(name) };
-    }
+    if (asn1.derToOid(bytesOf(parts[0]!).toString('latin1')) === id) yield fromDer(bytesOf(parts.at(-1)!));
   }
+}
+
+/** Which of its issuer's keys signed it (RFC 5280 §4.2.1.1); null: it does not say. */
+export function authorityKeyId(certificate: X509Certificate): Buffer | null {
+  for (const value of extensionValues(certificate, oids.authorityKeyIdentifier)) {
+    const id = children(value).find((part) => part.type === (0 as forge.asn1.Type));
+    if (id !== undefined) return bytesOf(id);
+  }
+  return null;
+}
+
+/** The content of its serial number in DER, the zero before a high bit included. */
+export function serialBytes(certificate: X509Certificate): Buffer {
+  const [tbs] = children(fromDer(certificate.raw));
+  const fields = children(tbs!);
+  return bytesOf(fields[hasVersion(fields) ? 1 : 0]!);
 }
 
 function canonicalAddress(bytes: Buffer): string | null {
@@ -224,8 +245,12 @@ function distinguishedName({ commonName, organization }: CertificateContent): As
 function subjectOf(certificate: X509Certificate): Asn1 {
   const [tbs] = children(fromDer(certificate.raw));
   const fields = children(tbs!);
-  const versionFirst = fields[0]!.tagClass === asn1.Class.CONTEXT_SPECIFIC;
-  return fields[versionFirst ? 5 : 4]!;
+  return fields[hasVersion(fields) ? 5 : 4]!;
+}
+
+/** Version 1 is the default and not written. */
+function hasVersion(fields: readonly Asn1[]): boolean {
+  return fields[0]!.tagClass === asn1.Class.CONTEXT_SPECIFIC;
 }
 
 /** How `sign('sha256', …)` with this key is called. */

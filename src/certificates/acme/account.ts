@@ -1,0 +1,198 @@
+// Our account at one CA: looked up, made, made again when it is lost, and asked with.
+// Invariant: a key is durable before the CA hears of it, so no crash leaves an account that nobody can find again.
+import { generateKeyPairSync } from 'node:crypto';
+import { AcmeFailure } from './failure.ts';
+import type { HttpAnswer } from './http.ts';
+import type { AccountStore, ExternalAccount, StoredAccount } from './issuer.ts';
+import { AccountKey, bindExternally } from './jose.ts';
+import type { Ask, Session } from './session.ts';
+
+export interface AccountOptions {
+  readonly store: AccountStore;
+  /** Mail addresses. */
+  readonly contacts: readonly string[];
+  readonly externalAccount: ExternalAccount | null;
+}
+
+export interface ActiveAccount {
+  readonly keyPem: string;
+  readonly key: AccountKey;
+  readonly url: string;
+}
+
+export class Account {
+  readonly #session: Session;
+  readonly #options: AccountOptions;
+  #active: ActiveAccount | null = null;
+  /** Changes of the account run one after the other. */
+  #work: Promise<unknown> = Promise.resolve();
+
+  constructor(session: Session, options: AccountOptions) {
+    this.#session = session;
+    this.#options = options;
+  }
+
+  /** The account to ask with; looked up or made on first use. */
+  current(signal: AbortSignal): Promise<ActiveAccount> {
+    return this.#inTurn(() => this.#currentNow(signal));
+  }
+
+  /** A request in the account's name. An account that is gone or closed is replaced once, and the request repeated. */
+  async ask(ask: Omit<Ask, 'key' | 'account'>, signal: AbortSignal): Promise<HttpAnswer> {
+    const { key, url } = await this.current(signal);
+    try {
+      return await this.#session.post({ ...ask, key, account: url }, signal);
+    } catch (error) {
+      const failure = asFailure(error);
+      if (failure.kind !== 'account-lost' && failure.kind !== 'account-deactivated') throw failure;
+      const next = await this.#inTurn(() => this.#replace(failure, url, signal));
+      return await this.#session.post({ ...ask, key: next.key, account: next.url }, signal);
+    }
+  }
+
+  /** RFC 8555 §7.3.5. Both keys are in the store until the CA has decided. */
+  rollover(newKeyPem: string, signal: AbortSignal): Promise<void> {
+    return this.#inTurn(async () => {
+      const { keyPem, key, url } = await this.#currentNow(signal);
+      const newKey = readKey(newKeyPem);
+      const { keyChange } = await this.#session.directory(signal);
+      const payload = newKey.sign({ jwk: newKey.jwk, url: keyChange }, { account: url, oldKey: key.jwk });
+      await this.#save({ keyPem, url, nextKeyPem: newKeyPem });
+      // Whatever happens now, the next use finds out which key holds.
+      this.#active = null;
+      try {
+        await this.#session.post({ url: keyChange, payload, key, account: url, what: 'key change' }, signal);
+      } catch (error) {
+        const failure = asFailure(error);
+        const decided = failure.status !== null && failure.status >= 400 && failure.status < 500;
+        if (decided) await this.#save({ keyPem, url, nextKeyPem: null });
+        throw failure;
+      }
+      await this.#adopt(newKeyPem, newKey, url);
+    });
+  }
+
+  async #currentNow(signal: AbortSignal): Promise<ActiveAccount> {
+    if (this.#active !== null) return this.#active;
+    const stored = await this.#load();
+    if (stored === null) return await this.#make(signal);
+    const key = readKey(stored.keyPem);
+    if (stored.nextKeyPem !== null) {
+      const nextKey = readKey(stored.nextKeyPem);
+      const url = await this.#find(nextKey, signal);
+      return url === null
+        ? await this.#findOrRegister(stored.keyPem, key, signal)
+        : await this.#adopt(stored.nextKeyPem, nextKey, url);
+    }
+    if (stored.url === null) return await this.#findOrRegister(stored.keyPem, key, signal);
+    this.#active = { keyPem: stored.keyPem, key, url: stored.url };
+    return this.#active;
+  }
+
+  /** @param lostUrl  of the account that failed; another one may have taken its place meanwhile */
+  async #replace({ kind }: AcmeFailure, lostUrl: string, signal: AbortSignal): Promise<ActiveAccount> {
+    const now = await this.#currentNow(signal);
+    if (now.url !== lostUrl) return now;
+    this.#active = null;
+    return kind === 'account-lost' ? await this.#register(now.keyPem, now.key, signal) : await this.#make(signal);
+  }
+
+  /** With a new key. */
+  async #make(signal: AbortSignal): Promise<ActiveAccount> {
+    const keyPem = newKeyPem();
+    await this.#save({ keyPem, url: null, nextKeyPem: null });
+    return await this.#register(keyPem, readKey(keyPem), signal);
+  }
+
+  async #findOrRegister(keyPem: string, key: AccountKey, signal: AbortSignal): Promise<ActiveAccount> {
+    const url = await this.#find(key, signal);
+    return url === null ? await this.#register(keyPem, key, signal) : await this.#adopt(keyPem, key, url);
+  }
+
+  /** Null: the CA knows no account by this key. */
+  async #find(key: AccountKey, signal: AbortSignal): Promise<string | null> {
+    const { newAccount } = await this.#session.directory(signal);
+    try {
+      const payload = { onlyReturnExisting: true };
+      const what = 'account look-up';
+      const answer = await this.#session.post({ url: newAccount, payload, key, account: null, what }, signal);
+      return this.#session.resource(answer.header('location'), what);
+    } catch (error) {
+      if (asFailure(error).kind === 'account-lost') return null;
+      throw error;
+    }
+  }
+
+  async #register(keyPem: string, key: AccountKey, signal: AbortSignal): Promise<ActiveAccount> {
+    const { contacts, externalAccount } = this.#options;
+    const { newAccount, meta } = await this.#session.directory(signal);
+    if (meta.externalAccountRequired && externalAccount === null) {
+      const hint = 'this CA wants an account of its own first: configure its key id and HMAC key';
+      throw new AcmeFailure('eab-required', hint, { scope: 'account' });
+    }
+    const payload = {
+      termsOfServiceAgreed: true,
+      ...(contacts.length === 0 ? {} : { contact: contacts.map((mail) => `mailto:${mail}`) }),
+      ...(externalAccount === null
+        ? {}
+        : {
+            externalAccountBinding: bindExternally(key.jwk, externalAccount.keyId, externalAccount.hmacKey, newAccount),
+          }),
+    };
+    const what = 'new account';
+    const answer = await this.#session.post({ url: newAccount, payload, key, account: null, what }, signal);
+    return await this.#adopt(keyPem, key, this.#session.resource(answer.header('location'), what));
+  }
+
+  async #adopt(keyPem: string, key: AccountKey, url: string): Promise<ActiveAccount> {
+    await this.#save({ keyPem, url, nextKeyPem: null });
+    this.#active = { keyPem, key, url };
+    return this.#active;
+  }
+
+  async #load(): Promise<StoredAccount | null> {
+    try {
+      return await this.#options.store.load(this.#session.directoryUrl);
+    } catch (error) {
+      throw storeFailure('cannot be read', error);
+    }
+  }
+
+  async #save(account: StoredAccount): Promise<void> {
+    try {
+      await this.#options.store.save(this.#session.directoryUrl, account);
+    } catch (error) {
+      throw storeFailure('cannot be written', error);
+    }
+  }
+
+  #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const turn = this.#work.then(run, run);
+    this.#work = turn.catch(() => {});
+    return turn;
+  }
+}
+
+function newKeyPem(): string {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  return privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
+}
+
+function readKey(pem: string): AccountKey {
+  try {
+    return new AccountKey(pem);
+  } catch (error) {
+    throw storeFailure('holds an unusable key', error);
+  }
+}
+
+function storeFailure(what: string, error: unknown): AcmeFailure {
+  const why = error instanceof Error ? error.message : String(error);
+  return new AcmeFailure('store', `the account ${what}: ${why}`, { scope: 'account', cause: error });
+}
+
+/** Everything that the layers below throw is one already; anything else is a bug of ours and keeps its stack as cause. */
+export function asFailure(error: unknown): AcmeFailure {
+  if (error instanceof AcmeFailure) return error;
+  return new AcmeFailure('server', error instanceof Error ? error.message : String(error), { cause: error });
+}
