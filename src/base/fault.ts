@@ -66,6 +66,8 @@ export const faultKinds = {
   'gate-refused': kind('operator', 0),
   'state-unusable': kind('operator', 0),
   'certificate-unusable': kind('operator', 0),
+  'acme-unknown-name': kind('operator', 0),
+  'acme-failed': kind('operator', 0),
   'not-running': kind('operator', 0),
 } as const satisfies Record<string, FaultKind>;
 

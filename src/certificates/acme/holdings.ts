@@ -1,0 +1,116 @@
+// The certificates of the store, as this process has them in memory.
+// Invariant: what was good once is not given up because the store cannot be read, or written, any more; which of two
+// certificates is the later one is told by their versions, never by a clock.
+import type { Clock } from '../../base/clock.ts';
+import type { Held } from './planner.ts';
+import { type AcmeStore, isNewer, type NewCertificate, type StoredCertificate } from './store.ts';
+
+interface Holding {
+  readonly stored: StoredCertificate;
+  /** Both clocks when it was first seen: how far the wall clock falls behind is told by them. */
+  readonly wall: number;
+  readonly monotonic: number;
+  /** Served, and not in the store yet. */
+  readonly unsaved: NewCertificate | null;
+}
+
+export class Holdings {
+  readonly #store: AcmeStore;
+  readonly #clock: Clock;
+  readonly #entries = new Map<string, Holding>();
+  #stamp: string | null = null;
+  #problems: readonly string[] = [];
+
+  constructor(store: AcmeStore, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** Broken entries, for people. */
+  get problems(): readonly string[] {
+    return this.#problems;
+  }
+
+  get ids(): readonly string[] {
+    return [...this.#entries.keys()];
+  }
+
+  get(id: string): StoredCertificate | null {
+    return this.#entries.get(id)?.stored ?? null;
+  }
+
+  /** What the planner needs to know. */
+  held(): ReadonlyMap<string, Held> {
+    const wall = this.#clock.now();
+    const monotonic = this.#clock.monotonic();
+    return new Map(
+      [...this.#entries].map(([id, { stored, ...seen }]) => {
+        const behind = seen.wall + (monotonic - seen.monotonic) - wall;
+        const { certificate, directory } = stored;
+        return [id, { certificate, directory, lagMs: Math.max(0, behind) }];
+      }),
+    );
+  }
+
+  /** True when other certificates are held than before. */
+  async refresh(): Promise<boolean> {
+    const stamp = await this.#store.stamp();
+    if (stamp === this.#stamp) return false;
+    let changed = false;
+    const problems: string[] = [];
+    const seen = new Set<string>();
+    for (const { id, current, problems: broken } of await this.#store.certificates()) {
+      seen.add(id);
+      problems.push(...broken);
+      const before = this.#entries.get(id);
+      if (current === null || (before !== undefined && !isNewer(current.version, before.stored.version))) continue;
+      this.#hold(id, current, null);
+      changed = true;
+    }
+    for (const [id, { unsaved }] of this.#entries) {
+      if (seen.has(id) || unsaved !== null) continue;
+      this.#entries.delete(id);
+      changed = true;
+    }
+    this.#stamp = stamp;
+    this.#problems = problems;
+    return changed;
+  }
+
+  /** It is served from now on, also when it cannot be saved; then the error is thrown. */
+  async add(
+    id: string,
+    term: number,
+    content: NewCertificate,
+    certificate: StoredCertificate['certificate'],
+  ): Promise<void> {
+    const { issuer, directory } = content;
+    // Newer than everything under this lease until the store has given it a number.
+    const version = { term, serial: Number.MAX_SAFE_INTEGER };
+    this.#hold(id, { version, certificate, issuer, directory }, content);
+    await this.#save(id, term, content);
+  }
+
+  get unsaved(): boolean {
+    return [...this.#entries.values()].some(({ unsaved }) => unsaved !== null);
+  }
+
+  async saveUnsaved(term: number): Promise<void> {
+    for (const [id, { unsaved }] of this.#entries) if (unsaved !== null) await this.#save(id, term, unsaved);
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#store.remove(id);
+    this.#entries.delete(id);
+  }
+
+  async #save(id: string, term: number, content: NewCertificate): Promise<void> {
+    const stored = await this.#store.put(id, term, content);
+    const holding = this.#entries.get(id);
+    if (holding?.unsaved === content) this.#entries.set(id, { ...holding, stored, unsaved: null });
+  }
+
+  #hold(id: string, stored: StoredCertificate, unsaved: NewCertificate | null): void {
+    this.#entries.set(id, { stored, wall: this.#clock.now(), monotonic: this.#clock.monotonic(), unsaved });
+  }
+}
