@@ -2,6 +2,7 @@
 // Invariant: a socket is bound only while this worker owns its address; an entrypoint that keeps its address keeps its
 // socket and its flows, whatever else changes. What a publication adds is bound in `prepare`, or the publication fails.
 import type { Socket } from 'node:dgram';
+import type { networkInterfaces } from 'node:os';
 import type { Clock } from '../base/clock.ts';
 import type { Deadlines } from '../base/deadlines.ts';
 import type { Log } from '../base/log.ts';
@@ -15,6 +16,7 @@ import { FlowMetrics } from '../udp/flow-cells.ts';
 import { FlowLog } from '../udp/flow-log.ts';
 import type { RelayDeps, RelaySettings } from '../udp/flow-relay.ts';
 import { EntrypointMetrics, type EntrypointStats } from './entrypoint-metrics.ts';
+import { ambiguousAddresses } from './reply-address.ts';
 import { plainAddress, SourcePolicy } from './source-policy.ts';
 import { bindUdp, UdpListener } from './udp-listener.ts';
 import { UdpTakeOver } from './udp-take-over.ts';
@@ -28,6 +30,8 @@ export interface UdpEntrypointsDeps {
   readonly accessLog: Pick<AccessLog, 'wanted' | 'write'>;
   /** Identity of an entrypoint's socket: its transport and address. */
   keyOf(entrypoint: Entrypoint): string;
+  /** The machine's addresses, as node:os tells them. */
+  interfaces(): ReturnType<typeof networkInterfaces>;
 }
 
 interface Wanted {
@@ -191,7 +195,15 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
 
   #listen(key: string, socket: Socket): void {
     const { entrypoint, settings } = this.#wanted.get(key)!;
+    if (entrypoint.host === '') this.#warnOfReplies(entrypoint);
     this.#listeners.set(key, new UdpListener(entrypoint, socket, settings, this.#relayDeps, this.#deps.log));
+  }
+
+  #warnOfReplies({ name }: Entrypoint): void {
+    const addresses = ambiguousAddresses(this.#deps.interfaces());
+    if (addresses.length === 0) return;
+    const detail = 'replies may leave from another address than was asked; give each address an entrypoint of its own';
+    this.#deps.log.warn('udp-wildcard-replies', { entrypoint: name, addresses: addresses.join(' '), detail });
   }
 
   #comeBack(key: string): UdpListener | null {

@@ -1,5 +1,6 @@
 // A worker: carries the traffic of the snapshot it was given, and nothing else. Takes moves from the supervisor over IPC.
 // Invariant: it accepts no connection before its first commit and outlives its supervisor by no more than a moment.
+import { networkInterfaces } from 'node:os';
 import { systemClock } from '../base/clock.ts';
 import { Deadlines } from '../base/deadlines.ts';
 import { Fault } from '../base/fault.ts';
@@ -124,6 +125,22 @@ class Worker {
       metrics,
       accessLog: this.#accessLog,
       keyOf: listenerKey,
+      interfaces: networkInterfaces,
+    });
+    const closedIdle = metrics
+      .counter('overload_closed_idle_total', 'Idle client connections closed because the machine was overloaded')
+      .cell();
+    this.#load = new LoadSensor({
+      clock,
+      log,
+      metrics,
+      guard: overload,
+      descriptors,
+      delayLimitMs: () => this.#traffic.limits?.overloadDelayMs ?? Number.POSITIVE_INFINITY,
+      act: (state) => {
+        if (state.rung > 0) closedIdle.value += this.#entrypoints.sweepIdle();
+        this.#accept(!stopsAccepting(state));
+      },
     });
     // Certificates and plans are in place before a listener accepts.
     this.#traffic.register(backendTlsCheck);

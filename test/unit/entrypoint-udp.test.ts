@@ -1,6 +1,7 @@
 // The UDP sockets of one worker: bound when owned and wanted, never twice, never without need.
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
+import type { NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import { afterEach, expect, test } from 'vitest';
 import { Deadlines } from '../../src/base/deadlines.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -30,6 +31,8 @@ class TestWorker {
   readonly metrics = new Metrics();
   readonly traffic: Traffic<Backends>;
   readonly udp: UdpEntrypoints;
+  readonly warnings: object[] = [];
+  interfaces: ReturnType<typeof networkInterfaces> = {};
   readonly #deadlines = new Deadlines(this.clock);
   #revision = 0;
 
@@ -53,10 +56,11 @@ class TestWorker {
       traffic: this.traffic,
       clock,
       deadlines,
-      log: silentLog,
+      log: { ...silentLog, warn: (event, members = {}) => void this.warnings.push({ event, ...members }) },
       metrics,
       accessLog: { wanted: null, write() {} },
       keyOf: listenerKey,
+      interfaces: () => this.interfaces,
     });
     this.traffic.register(this.udp);
     workers.push(this);
@@ -251,6 +255,56 @@ test('the wildcard address takes IPv4 and IPv6, and replies leave from the port 
   // Both clients are connected: they hear nobody but the address and port that they asked.
   expect(await UdpClient.to(web.port).ask('four')).toBe('four');
   expect(await UdpClient.to(web.port, { host: '::1' }).ask('six')).toBe('six');
+});
+
+const info = (address: string, internal = false): NetworkInterfaceInfo => ({
+  address,
+  internal,
+  netmask: '',
+  mac: '',
+  cidr: null,
+  ...(address.includes(':') ? { family: 'IPv6' as const, scopeid: 0 } : { family: 'IPv4' as const }),
+});
+
+test.each([
+  ['one address of each family', { eth0: [info('192.0.2.1'), info('2001:db8::1'), info('fe80::1')] }, []],
+  ['one on each of several interfaces', { eth0: [info('192.0.2.1')], br0: [info('172.17.0.1')] }, []],
+  ['several of the loopback', { lo: [info('127.0.0.1', true), info('127.0.0.2', true)] }, []],
+  ['two of IPv4', { eth0: [info('192.0.2.1'), info('192.0.2.2'), info('2001:db8::1')] }, ['192.0.2.1', '192.0.2.2']],
+  [
+    'a lasting and a passing one of IPv6',
+    { eth0: [info('2001:db8::1'), info('2001:db8::2'), info('fe80::1')] },
+    ['2001:db8::1', '2001:db8::2'],
+  ],
+] as const)('%s: a wildcard entrypoint is warned of what its replies may leave from', async (_, interfaces, told) => {
+  const worker = new TestWorker();
+  worker.interfaces = interfaces as unknown as TestWorker['interfaces'];
+  const backend = await UdpBackend.start();
+  const [wild, exact] = [games(await freeUdpPort(), { host: '' }), games(await freeUdpPort(), { name: 'exact' })];
+  worker.own(wild, exact);
+  worker.publish(part([wild, exact], backend));
+  const warning = { event: 'udp-wildcard-replies', entrypoint: 'games', addresses: told.join(' ') };
+  expect(worker.warnings).toMatchObject(told.length === 0 ? [] : [warning]);
+  expect(worker.warnings).toHaveLength(told.length === 0 ? 0 : 1);
+});
+
+test('entrypoints on several addresses and one port number answer from the address that was asked', async () => {
+  const worker = new TestWorker();
+  const backend = await UdpBackend.start();
+  const port = await freeUdpPort();
+  const both = [games(port), games(port, { name: 'second', host: '127.0.0.2' })];
+  worker.own(...both);
+  worker.publish(part(both, backend));
+  const sources: string[] = [];
+  for (const { host } of both) {
+    // Not connected: it hears from any address, and tells from which.
+    const client = createSocket('udp4');
+    foreign.push(client);
+    client.send('hello', port, host);
+    const [, from] = (await once(client, 'message')) as [Buffer, { address: string; port: number }];
+    sources.push(`${from.address}:${from.port}`);
+  }
+  expect(sources).toEqual([`127.0.0.1:${port}`, `127.0.0.2:${port}`]);
 });
 
 test('an IPv6 backend is reached from an IPv4 client', async () => {
