@@ -127,21 +127,6 @@ class Worker {
       keyOf: listenerKey,
       interfaces: networkInterfaces,
     });
-    const closedIdle = metrics
-      .counter('overload_closed_idle_total', 'Idle client connections closed because the machine was overloaded')
-      .cell();
-    this.#load = new LoadSensor({
-      clock,
-      log,
-      metrics,
-      guard: overload,
-      descriptors,
-      delayLimitMs: () => this.#traffic.limits?.overloadDelayMs ?? Number.POSITIVE_INFINITY,
-      act: (state) => {
-        if (state.rung > 0) closedIdle.value += this.#entrypoints.sweepIdle();
-        this.#accept(!stopsAccepting(state));
-      },
-    });
     // Certificates and plans are in place before a listener accepts.
     this.#traffic.register(backendTlsCheck);
     this.#traffic.register(terminator);
