@@ -242,6 +242,14 @@ export const limitKeys: Readonly<Record<string, LimitKey>> = {
     absent: 4096,
     doc: 'Flows of one UDP entrypoint at a time; one more ends the flow that was idle for the longest time.',
   },
+  overload_delay: {
+    member: 'overloadDelayMs',
+    scope: 'global',
+    form: duration({ least: 50, most: minute, unlimited: true }),
+    fallback: '"400ms"',
+    absent: 400,
+    doc: 'A worker that comes so late to what is due refuses new work: idle connections go at half of it, accepting stops at four times.',
+  },
 };
 
 /** Keys whose values are read by `writtenLimits`, so that no table type need spell them out. */

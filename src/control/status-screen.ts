@@ -1,7 +1,7 @@
 // The screen of `turnpike status`, from the status as data.
 // Invariant: what needs attention (a refused reload, a down backend, a certificate near its end) comes before the tables.
 import { formatDuration } from '../base/units.ts';
-import type { CertificateStatus, ServiceStatus, Status, SwitchStatus } from '../process/operations.ts';
+import type { CertificateStatus, ServiceStatus, Status, SwitchStatus, WorkerStatus } from '../process/operations.ts';
 import { formatAge, formatOrigin, formatTableWithHeading, plural, type Terminal } from './terminal.ts';
 
 const dayMs = 86_400_000;
@@ -32,6 +32,8 @@ function attentionLines(status: Status, now: number): string[] {
   for (const { problem } of status.entrypoints) if (problem !== null) lines.push(`${problem} (tried every second)`);
   for (const worker of status.workers) {
     if (worker.restarts > 0) lines.push(`worker ${worker.id} was restarted ${plural(worker.restarts, 'time')}`);
+    const overload = overloadLine(worker);
+    if (overload !== null) lines.push(overload);
   }
   for (const service of status.services) {
     const down = service.backends.filter((backend) => backend.state !== 'up');
@@ -56,6 +58,18 @@ function attentionLines(status: Status, now: number): string[] {
   for (const warning of status.warnings)
     lines.push(`${warning.file}:${warning.line} ${warning.key}: ${warning.message}`);
   return lines;
+}
+
+function overloadLine({ id, state, load }: WorkerStatus): string | null {
+  if (load === null) return state === 'ready' ? `worker ${id} does not answer` : null;
+  const { rung, delayMs, descriptors, descriptorLimit } = load;
+  if (rung === 'calm') return null;
+  const given = {
+    'close-idle': 'closes idle connections',
+    shed: 'refuses new work',
+    'stop-accepting': 'accepts nothing',
+  };
+  return `worker ${id} is overloaded and ${given[rung]}: ${Math.round(delayMs)} ms late, ${descriptors} of ${descriptorLimit} descriptors`;
 }
 
 function entrypointTable(status: Status, terminal: Terminal): string[] {

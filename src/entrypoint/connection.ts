@@ -37,6 +37,8 @@ export type Speak = (connection: Connection) => void;
  * the word that it is the last one.
  */
 const idleGraceMs = 1000;
+/** Under overload: whoever has asked for nothing for so many sweeps, half a second apart, has no claim on a descriptor. */
+const idleSweepsMax = 3;
 
 export class Connection {
   readonly socket: Socket;
@@ -55,6 +57,8 @@ export class Connection {
   #served: Served | null = null;
   #announces = false;
   #draining = false;
+  /** Sweeps in a row that found nothing in work. */
+  #idleSweeps = 0;
   #grace: Timer | null = null;
 
   constructor(socket: Socket, peerAddress: string, host: ConnectionHost) {
@@ -142,7 +146,17 @@ export class Connection {
 
   /** A request begins: on a connection that drains, its answer is the last one. */
   requestBegins(): void {
+    this.#idleSweeps = 0;
     if (this.#draining) this.#served?.drain();
+  }
+
+  /** Closes it when nothing has been in work for several calls of this. True when it does. */
+  sweepIdle(): boolean {
+    this.#idleSweeps = this.#served?.idle === true ? this.#idleSweeps + 1 : 0;
+    if (this.#idleSweeps < idleSweepsMax || this.#draining) return false;
+    this.#draining = true;
+    this.#served?.drain();
+    return true;
   }
 
   drain(): void {

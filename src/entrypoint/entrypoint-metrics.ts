@@ -11,6 +11,8 @@ export const refusals = [
   'source',
   'limit',
   'peer-limit',
+  /** The machine has too much to do, or no descriptor left for it. */
+  'overload',
   /** The client left before it was clear what it wanted. */
   'gone',
   /** A peer in `proxy_protocol_from` sent no valid PROXY header. */

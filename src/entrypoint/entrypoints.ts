@@ -5,6 +5,7 @@ import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { Entrypoint, EntrypointProtocol } from '../model/snapshot.ts';
+import type { OverloadGuard } from '../traffic/overload-guard.ts';
 import type { Compiled, Participant } from '../traffic/traffic.ts';
 import type { Speak } from './connection.ts';
 import { EntrypointMetrics, type EntrypointStats } from './entrypoint-metrics.ts';
@@ -18,6 +19,7 @@ import { tcpEntrypoint } from './tcp-entrypoint.ts';
 
 export interface EntrypointsDeps extends MuxDeps {
   readonly clock: Clock;
+  readonly overload: Pick<OverloadGuard, 'hasRoom'>;
   readonly metrics: Metrics;
   /** Connection limits are shared out over this many. */
   readonly workers: number;
@@ -67,6 +69,13 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
 
   /** Lends a bound socket. It is listened on once a committed snapshot names its key. */
   offer(key: string, lent: LentSocket): void {
+    const listener = this.#listeners.get(key);
+    if (listener !== undefined) {
+      // Asked for by a listener that had paused; or once too often.
+      if (listener.paused) listener.resume(lent);
+      else lent.close();
+      return;
+    }
     this.#offered.get(key)?.close();
     if (this.#draining) lent.close();
     else this.#offered.set(key, lent);
@@ -121,6 +130,23 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
 
   abort(): void {
     // Offers stay until they are withdrawn: the next publication may name them.
+  }
+
+  /** Accepts nothing until each socket is offered again. */
+  pause(): void {
+    for (const listener of this.#listeners.values()) if (!listener.paused) listener.pause();
+  }
+
+  /** What `offer` has to bring for the paused ones to go on. */
+  get pausedKeys(): readonly string[] {
+    return [...this.#listeners].filter(([, listener]) => listener.paused).map(([key]) => key);
+  }
+
+  /** Closes connections that have asked for nothing in several calls of this; how many. */
+  sweepIdle(): number {
+    let closed = 0;
+    for (const listener of this.#listeners.values()) closed += listener.sweepIdle();
+    return closed;
   }
 
   stats(): readonly EntrypointStats[] {

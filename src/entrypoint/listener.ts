@@ -4,6 +4,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Deadlines } from '../base/deadlines.ts';
 import type { Log } from '../base/log.ts';
+import type { OverloadGuard } from '../traffic/overload-guard.ts';
 import { Connection, type ConnectionHost, type Speak } from './connection.ts';
 import { ConnectionCaps } from './connection-caps.ts';
 import type { ListenerSettings } from './listener-settings.ts';
@@ -11,6 +12,7 @@ import { ProxyPhase } from './proxy-phase.ts';
 import { plainAddress } from './source-policy.ts';
 
 export interface ListenerDeps {
+  readonly overload: Pick<OverloadGuard, 'hasRoom'>;
   readonly deadlines: Deadlines;
   readonly log: Log;
 }
@@ -19,26 +21,52 @@ export class Listener implements ConnectionHost {
   readonly key: string;
   readonly #deadlines: Deadlines;
   readonly #log: Log;
+  readonly #overload: ListenerDeps['overload'];
   readonly #server: Server;
   readonly #caps: ConnectionCaps;
   readonly #connections = new Set<Connection>();
   #settings: ListenerSettings;
   #speak: Speak;
+  #paused = false;
   #onEmpty: (() => void) | null = null;
 
   /** Listens at once on a bound socket or handle, whose owner this becomes. */
-  constructor(key: string, bound: object, settings: ListenerSettings, speak: Speak, { deadlines, log }: ListenerDeps) {
+  constructor(key: string, bound: object, settings: ListenerSettings, speak: Speak, deps: ListenerDeps) {
+    const { deadlines, log, overload } = deps;
     this.key = key;
     this.#deadlines = deadlines;
     this.#log = log;
+    this.#overload = overload;
     this.#settings = settings;
     this.#speak = speak;
     this.#caps = new ConnectionCaps(settings.connections, settings.connectionsPerPeer);
     // allowHalfOpen: a client may end its direction and still want its answer.
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(socket));
     this.#server.on('error', (error) => log.error('listener-failed', { key, error: error.message }));
-    // Documented for `listen`: anything with an underlying _handle member.
-    this.#server.listen({ _handle: bound });
+    this.#listen(bound);
+  }
+
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  /** Accepts nothing: connections wait in the backlog, which the supervisor holds, for another worker or for `resume`. */
+  pause(): void {
+    this.#paused = true;
+    this.#server.close();
+  }
+
+  /** Accepts again, on the same socket, lent anew. */
+  resume(bound: object): void {
+    this.#paused = false;
+    this.#listen(bound);
+  }
+
+  /** Closes connections that ask for nothing; how many. */
+  sweepIdle(): number {
+    let closed = 0;
+    for (const connection of this.#connections) if (connection.sweepIdle()) closed++;
+    return closed;
   }
 
   get settings(): ListenerSettings {
@@ -88,7 +116,7 @@ export class Listener implements ConnectionHost {
       return;
     }
     const peer = plainAddress(remoteAddress);
-    const refusal = settings.source.admits(peer) ? this.#caps.take(peer) : 'source';
+    const refusal = settings.source.admits(peer) ? this.#take(peer) : 'source';
     if (refusal !== null) {
       cells.refused(refusal).value++;
       this.#log.debug('connection-refused', { entrypoint: settings.entrypoint.name, peer, reason: refusal });
@@ -103,11 +131,20 @@ export class Listener implements ConnectionHost {
     else this.#speak(connection);
   }
 
+  #take(peer: string): 'overload' | 'limit' | 'peer-limit' | null {
+    return this.#overload.hasRoom() ? this.#caps.take(peer) : 'overload';
+  }
+
   closed(connection: Connection): void {
     this.#connections.delete(connection);
     this.#caps.release(connection.peerAddress);
     connection.settings.cells.active.value--;
     this.#checkEmpty();
+  }
+
+  #listen(bound: object): void {
+    // Documented for `listen`: anything with an underlying _handle member.
+    this.#server.listen({ _handle: bound });
   }
 
   #checkEmpty(): void {

@@ -19,6 +19,11 @@ export interface Opening {
 }
 
 export function openTunnel(connection: Connection, opening: Opening, tunnels: Tunnels): void {
+  if (tunnels.overloaded) {
+    connection.refused('overload');
+    connection.socket.destroy();
+    return;
+  }
   const tunnel = tunnels.open(new ConnectionEnd(connection, opening), opening.way);
   connection.serve(tunnel, false);
   tunnel.start();

@@ -78,6 +78,8 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
   #waitingFor: LiveService<Backends> | null = null;
   #waitingSince = 0;
   #rateCharged = false;
+  /** Not refused by the overload ladder; asked once. */
+  #admitted = false;
   /** The head was given its forwarded fields; happens once. */
   #prepared = false;
   #undo: Undo | null = null;
@@ -154,6 +156,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     const { record } = this;
     record.service = serviceName;
     if (live === undefined) this.#refuse(new Fault('internal', `no service ${serviceName}`), null);
+    else if (!this.#isAdmitted()) this.#refuse(new Fault('overloaded'), null);
     else if (live.service.state === 'stopped') this.#refuse(new Fault('service-stopped', serviceName), null);
     else if (live.blocked) this.#wait(live);
     else {
@@ -165,6 +168,12 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
       this.#prepare(plan, match);
       forward.open();
     }
+  }
+
+  /** What waited for a hold, or is tried a second time, is not new any more. */
+  #isAdmitted(): boolean {
+    this.#admitted ||= !this.#host.traffic.overload.sheds(this.head.upgrade === '' ? 'request' : 'websocket');
+    return this.#admitted;
   }
 
   #prepare(plan: RoutePlan, match: HostMatch): void {

@@ -15,6 +15,7 @@ const failures: ReadonlySet<Reason> = new Set([
   'upstream-timeout',
   'no-live-backend',
   'over-capacity',
+  'overloaded',
   'hold-timeout',
   'hold-full',
   'internal',

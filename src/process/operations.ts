@@ -8,6 +8,7 @@ import type { Problem } from '../config/load.ts';
 import type { RoutingChanges } from '../model/changes.ts';
 import type { CertificatesPart, HealthPart, RoutingPart } from '../model/snapshot.ts';
 import type { SwitchPhase } from '../model/switchover.ts';
+import type { WorkerLoad } from './protocol.ts';
 
 export type { SwitchPhase } from '../model/switchover.ts';
 
@@ -118,6 +119,8 @@ export interface WorkerStatus {
   readonly startedAt: number;
   /** How often the process in this slot was replaced after it died. */
   readonly restarts: number;
+  /** Null while it does not answer. */
+  readonly load: WorkerLoad | null;
 }
 
 export interface LastReload {

@@ -89,7 +89,9 @@ export class RunningOperations implements Operations {
 
   async status(): Promise<Status> {
     const { configFile, stateDir, startedAt, lastReload, warnings } = this.#household;
-    const [stats, metrics] = await Promise.all([this.#stats(), this.#serving.workerMetrics()]);
+    const [answers, metrics] = await Promise.all([this.#serving.stats(), this.#serving.workerMetrics()]);
+    const stats = answers.map(([, each]) => each);
+    const loads = new Map(answers.map(([worker, { load }]) => [worker, load]));
     const counters = this.#counters(metrics);
     const { snapshot } = this.#serving;
     const { routing, certificates } = snapshot.parts;
@@ -107,6 +109,7 @@ export class RunningOperations implements Operations {
         revision: worker.revision,
         startedAt: worker.startedAt,
         restarts: this.#serving.restartsOf(worker),
+        load: loads.get(worker) ?? null,
       })),
       lastReload,
       entrypoints: routing.entrypoints.map((entrypoint) => entrypointStatus(entrypoint, stats, counters)),

@@ -281,6 +281,12 @@ export class Serving {
       case 'ejected':
         this.health.eject(notice.service, notice.address, notice.until);
         break;
+      case 'listeners-wanted':
+        lendAll(
+          worker,
+          this.#options.listeners.held().filter(({ key }) => notice.keys.includes(key)),
+        );
+        break;
       case 'leaf-wanted':
         this.#sendLeaf(worker, notice.name);
         break;

@@ -44,6 +44,11 @@ export class Tunnels implements Participant<null>, TunnelHost {
     deps.traffic.register(this);
   }
 
+  /** The machine has too much to do for another one. */
+  get overloaded(): boolean {
+    return this.traffic.overload.sheds('tunnel');
+  }
+
   /** Takes a client over; the tunnel is to be started. */
   open(client: TunnelClient, way: Way): Tunnel {
     const tunnel = new Tunnel(this, client, way);

@@ -3,9 +3,17 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
+import { Metrics } from '../base/metrics.ts';
 import { digestOf } from '../model/digest.ts';
 import { compileRoutingTable, type RoutingTable } from '../model/routing-table.ts';
-import { type PartName, partNames, type Service, type Snapshot, type SnapshotDelta } from '../model/snapshot.ts';
+import {
+  type Limits,
+  type PartName,
+  partNames,
+  type Service,
+  type Snapshot,
+  type SnapshotDelta,
+} from '../model/snapshot.ts';
 import {
   type CreateResource,
   type GenerationResource,
@@ -13,6 +21,7 @@ import {
   LiveService,
   type OnDrained,
 } from './live-service.ts';
+import { OverloadGuard } from './overload-guard.ts';
 
 /** A snapshot that passed `prepare`, with its indexes built. */
 export interface Compiled {
@@ -39,6 +48,8 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
 
 export class Traffic<R extends GenerationResource> {
   readonly clock: Clock;
+  /** Asked before new work is claimed. */
+  readonly overload: OverloadGuard;
   readonly #createResource: CreateResource<R>;
   readonly #onDrained: OnDrained;
   readonly #participants: Participant[] = [];
@@ -48,8 +59,14 @@ export class Traffic<R extends GenerationResource> {
   #current: Compiled | null = null;
   #held: LiveService<R>[] = [];
 
-  constructor(clock: Clock, createResource: CreateResource<R>, onDrained: OnDrained) {
+  constructor(
+    clock: Clock,
+    createResource: CreateResource<R>,
+    onDrained: OnDrained,
+    overload: OverloadGuard = new OverloadGuard(new Metrics()),
+  ) {
     this.clock = clock;
+    this.overload = overload;
     this.#createResource = createResource;
     this.#onDrained = onDrained;
   }
@@ -63,6 +80,11 @@ export class Traffic<R extends GenerationResource> {
   get current(): Compiled {
     if (this.#current === null) throw new Error('no snapshot committed yet');
     return this.#current;
+  }
+
+  /** Null before the first commit. */
+  get limits(): Limits | null {
+    return this.#current?.table.part.settings.limits ?? null;
   }
 
   get table(): RoutingTable {

@@ -18,7 +18,9 @@ export type Drop =
   /** The network takes datagrams more slowly than they come. */
   | 'queue-full'
   /** The entrypoint takes no new flows any more. */
-  | 'draining';
+  | 'draining'
+  /** The machine has too much to do for another flow. */
+  | 'overload';
 
 export const drops: readonly Drop[] = [
   'no-router',
@@ -29,6 +31,7 @@ export const drops: readonly Drop[] = [
   'no-socket',
   'queue-full',
   'draining',
+  'overload',
 ];
 
 /** Why a flow ended. */

@@ -192,6 +192,8 @@ export class FlowRelay implements DeadlineHolder, FlowHost {
     message: Buffer | null,
   ): Drop | null {
     if (this.#draining) return 'draining';
+    // A flow that moves to another backend is not new.
+    if (message !== null && this.#deps.traffic.overload.sheds('flow')) return 'overload';
     const flow = new Flow(this, key, address, port, client, this.#deps.clock);
     const drop = flow.arrive(avoid);
     if (drop !== null) return drop;

@@ -12,7 +12,17 @@ export const idleStatus: Status = {
   configFile: '/etc/turnpike/config.toml',
   stateDir: '/var/lib/turnpike',
   revision: 7,
-  workers: [{ id: 0, pid: 4712, state: 'ready', revision: 7, startedAt: 0, restarts: 0 }],
+  workers: [
+    {
+      id: 0,
+      pid: 4712,
+      state: 'ready',
+      revision: 7,
+      startedAt: 0,
+      restarts: 0,
+      load: { rung: 'calm', delayMs: 1, descriptors: 40, descriptorLimit: 1024 },
+    },
+  ],
   lastReload: null,
   entrypoints: [
     { name: 'web', address: '*:8080', protocol: 'http', connections: 3, accepted: 10, refused: 0, problem: null },

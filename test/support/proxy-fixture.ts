@@ -31,6 +31,8 @@ export interface ProxyOptions {
   /** More tables: routes, entrypoints. */
   readonly more?: (setup: Setup) => string | Promise<string>;
   readonly workers?: number;
+  /** As many descriptors as each process may have. */
+  readonly descriptors?: number;
 }
 
 export class ProxyFixture {
@@ -111,7 +113,8 @@ to = ["${this.app2.address}"]
 respond = { status = 200, body = "alive" }
 ${(await options.more?.(this)) ?? ''}
 `;
-    this.p = await Turnpike.start({ config: this.config });
+    const { descriptors } = options;
+    this.p = await Turnpike.start({ config: this.config, ...(descriptors === undefined ? {} : { descriptors }) });
   }
 
   async checkAfterTest(): Promise<void> {

@@ -27,6 +27,8 @@ export interface TurnpikeOptions {
   /** Another entry file than src/main.ts, e.g. one that stops at a publication step. */
   readonly entry?: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** As many descriptors as each of its processes may have (`ulimit -n`). */
+  readonly descriptors?: number;
   /** Keep using this directory (configuration and state), for restarts. */
   readonly directory?: string;
   /** Wait until it serves (default). */
@@ -60,7 +62,11 @@ export class Turnpike {
       path: join(this.directory, '.turnpike', socketName),
       configFile: this.configFile,
     });
-    this.child = spawn(process.execPath, [options.entry ?? mainFile, 'serve', '--config', this.configFile], {
+    const command = [process.execPath, options.entry ?? mainFile, 'serve', '--config', this.configFile];
+    const limited = ['-c', 'ulimit -n "$0" && exec "$@"', String(options.descriptors)];
+    const [program, args] =
+      options.descriptors === undefined ? [command[0]!, command.slice(1)] : ['/bin/sh', [...limited, ...command]];
+    this.child = spawn(program, args, {
       env: { ...process.env, NODE_ENV: 'production', ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -80,6 +80,7 @@ describe('the file as a whole', () => {
       tcpIdleTimeoutMs: 300_000,
       udpIdleTimeoutMs: 120_000,
       udpSessions: 4096,
+      overloadDelayMs: 400,
     });
   });
 

@@ -86,6 +86,8 @@ export class Edge {
   readonly terminator: TlsTerminator;
   readonly entrypoints: Entrypoints;
   readonly #clients = new Set<Socket>();
+  /** Whether there is a descriptor for another connection. */
+  hasRoom = true;
   #revision = 0;
 
   constructor(app: App = (target) => target, workers = 1) {
@@ -98,6 +100,7 @@ export class Edge {
       deadlines,
       log: silentLog,
       metrics,
+      overload: { hasRoom: () => this.hasRoom },
       workers,
       keyOf: ({ host, port }) => formatBind(host, port),
       http: this.http,

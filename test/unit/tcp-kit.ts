@@ -61,6 +61,7 @@ export class DataPlane {
     const terminator = new TlsTerminator({ ...deps, leafFor });
     this.entrypoints = new Entrypoints({
       ...more,
+      overload: this.traffic.overload,
       keyOf: ({ host, port }) => formatBind(host, port),
       http,
       serveHttp2: (socket, facts) => serveHttp2(socket, facts, http),
