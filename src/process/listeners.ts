@@ -4,6 +4,7 @@
 // snapshot names it.
 import type { SendHandle } from 'node:child_process';
 import { BoundSocket, Socket } from 'node:net';
+import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import { type Bind, bindFault, isUnknownFamily } from '../entrypoint/bind-fault.ts';
 import { formatBind } from '../model/changes.ts';
@@ -134,14 +135,27 @@ function handleOf(socket: Socket): SendHandle {
 
 /**
  * The sockets that the service manager passed (sd_listen_fds(3)): descriptors from 3 on, when LISTEN_PID is this process.
- * The variables are removed so that no child takes them for its own.
+ * The variables are removed so that no child takes them for its own. Throws `bind-failed` for what is no stream socket.
  */
 export function inheritedSockets(environment: NodeJS.ProcessEnv, pid: number): readonly Socket[] {
-  const { LISTEN_PID, LISTEN_FDS } = environment;
+  const { LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES = '' } = environment;
   for (const name of ['LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) delete environment[name];
   if (LISTEN_FDS === undefined || Number(LISTEN_PID) !== pid) return [];
   const count = Number(LISTEN_FDS);
-  return Array.from({ length: count }, (_, i) => new Socket({ fd: 3 + i, readable: false, writable: false }));
+  const names = LISTEN_FDNAMES.split(':');
+  return Array.from({ length: count }, (_, i) => inheritedSocket(3 + i, names[i] ?? ''));
+}
+
+function inheritedSocket(fd: number, name: string): Socket {
+  try {
+    return new Socket({ fd, readable: false, writable: false });
+  } catch (error) {
+    // A UDP socket is bound by the worker that owns it: its successor could not get this one from a worker that died.
+    const which = `descriptor ${fd}${name === '' ? '' : ` (${name})`} of the service manager`;
+    const what = error instanceof Error ? error.message : String(error);
+    const way = 'only ListenStream= can be used; UDP ports are bound by this program, leave ListenDatagram= out';
+    throw new Fault('bind-failed', `${which} is no TCP socket: ${way} (${what})`, { cause: error });
+  }
 }
 
 function addressOf(socket: Socket): { readonly host: string; readonly port: number } {

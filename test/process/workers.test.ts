@@ -1,5 +1,5 @@
 // Workers come and go while the listening sockets stay: crashes, replacement, one worker, sockets from systemd.
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -269,6 +269,23 @@ describe('one worker', () => {
 });
 
 describe('starting', () => {
+  it('with a datagram socket of systemd is refused, in words', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'turnpike-datagram-'));
+    const file = join(directory, 'config.toml');
+    writeFileSync(file, '[entrypoints.games]\naddress = ":5000"\nprotocol = "udp"\n');
+    // The shell's way to have a UDP socket as descriptor 3.
+    const script = 'exec 3<>/dev/udp/127.0.0.1/9; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=games exec "$@"';
+    const command = [process.execPath, join(repository, 'src/main.ts'), 'serve', '--config', file];
+    const { status, stderr } = spawnSync('bash', ['-c', script, 'bash', ...command], {
+      encoding: 'utf8',
+      timeout: 15_000,
+    });
+    rmSync(directory, { recursive: true, force: true });
+    expect(status, stderr).toBe(1);
+    expect(stderr).toMatch(/descriptor 3 \(games\) of the service manager .* leave ListenDatagram= out/);
+    expect(stderr).not.toMatch(/\n\s+at /);
+  });
+
   it('twice on one state directory is refused, and the first one goes on', async () => {
     const { p, config, target } = await kit.scene();
     const [web, secure] = [await freePort(), await freePort()];
