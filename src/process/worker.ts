@@ -28,6 +28,7 @@ import type {
   ToWorker,
   WorkerStats,
 } from './protocol.ts';
+import { WorkerOverload } from './worker-overload.ts';
 
 type Start = Extract<ToWorker, { kind: 'start' }>;
 
@@ -57,6 +58,7 @@ class Worker {
   readonly #traffic: Traffic<Backends>;
   readonly #entrypoints: Entrypoints;
   readonly #udp: UdpEntrypoints;
+  readonly #overload: WorkerOverload;
   readonly #leaves = new Map<string, (certificate: Certificate | null) => void>();
   #prepared: Prepared | null = null;
   #moving: readonly string[] = [];
@@ -69,6 +71,8 @@ class Worker {
     this.#log = log;
     process.on('uncaughtException', (error) => this.#crash(error));
     const deadlines = new Deadlines(clock);
+    this.#overload = new WorkerOverload({ clock, log, metrics });
+    const overload = this.#overload.guard;
     this.#traffic = new Traffic<Backends>(
       clock,
       (service, down) =>
@@ -86,6 +90,7 @@ class Worker {
         if (this.#traffic.service(drained.service) === undefined) metrics.drop('service', drained.service);
         tell({ kind: 'drained', ...drained });
       },
+      overload,
     );
     const terminator = new TlsTerminator({ clock, deadlines, log, leafFor: (name) => this.#leafFor(name) });
     const handler = new HttpHandler({
@@ -107,6 +112,7 @@ class Worker {
     });
     this.#entrypoints = new Entrypoints({
       clock,
+      overload,
       deadlines,
       log,
       metrics,
@@ -126,6 +132,11 @@ class Worker {
       accessLog: this.#accessLog,
       keyOf: listenerKey,
       interfaces: networkInterfaces,
+    });
+    this.#overload.watch({
+      entrypoints: this.#entrypoints,
+      delayLimitMs: () => this.#traffic.limits?.overloadDelayMs ?? Number.POSITIVE_INFINITY,
+      want: (keys) => tell({ kind: 'listeners-wanted', keys }),
     });
     // Certificates and plans are in place before a listener accepts.
     this.#traffic.register(backendTlsCheck);
@@ -227,6 +238,7 @@ class Worker {
     return {
       revision: this.#traffic.current.snapshot.revision,
       rssBytes: process.memoryUsage.rss(),
+      load: this.#overload.load,
       services: [...this.#traffic.services()].map(({ service, current, draining, waiting }) => ({
         service: service.name,
         generation: current.generation.number,
