@@ -30,6 +30,8 @@ const programs: readonly Program[] = [
   { command: 'socat', debian: 'socat', use: 'bulk through TCP tunnels' },
   { command: 'dnsmasq', debian: 'dnsmasq-base', use: 'a DNS server behind TCP and UDP' },
   { command: 'dig', debian: 'bind9-dnsutils', use: 'a DNS client in front of TCP and UDP' },
+  { command: 'pebble', debian: 'pebble', use: 'a certificate authority for the ACME tests' },
+  { command: 'named', debian: 'bind9', use: 'a name server that takes dynamic updates, for dns-01' },
   {
     command: '/usr/lib/nginx/modules/ngx_stream_module.so',
     debian: 'libnginx-mod-stream',
