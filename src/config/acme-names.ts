@@ -26,8 +26,12 @@ function couldBeOrdered(name: string, privateAuthority: boolean): boolean {
   if (name === '*') return false;
   if (privateAuthority) return true;
   const bare = name.replace(/^\*\./, '');
-  if (addressIn(bare) !== null || !bare.includes('.')) return false;
+  if (isAddress(bare) || !bare.includes('.')) return false;
   return !privateSuffixes.some((suffix) => bare === suffix || bare.endsWith(`.${suffix}`));
+}
+
+export function isAddress(name: string): boolean {
+  return addressIn(name) !== null;
 }
 
 function addressIn(name: string): string | null {
@@ -68,6 +72,7 @@ export function wantedNames(config: Config): readonly WantedName[] {
       add(alias, [...path, 'aliases', i], asked);
     });
   }
+  if (config.gate.host !== null && secure.size > 0) add(config.gate.host, ['gate', 'host'], false);
   for (const { index, value } of config.routers.tcp) {
     if (!value.tls) continue;
     const path: Path = ['routers', 'tcp', index];

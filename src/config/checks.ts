@@ -4,7 +4,11 @@
 
 import { takesHttp, transportOf } from '../model/entrypoint-protocol.ts';
 import type { Transport } from '../model/snapshot.ts';
+import { checkAcme } from './acme-checks.ts';
+import { checkApps } from './app-checks.ts';
+import { checkControl } from './control-checks.ts';
 import { checkEntrypoints } from './entrypoint-checks.ts';
+import { checkGate } from './gate-checks.ts';
 import { checkHosts } from './host-checks.ts';
 import { defaultLimits, writtenLimits } from './limit-keys.ts';
 import { checkNetworkServices } from './network-checks.ts';
@@ -14,7 +18,8 @@ import type { Config } from './schema.ts';
 import type { Path } from './syntax.ts';
 import type { ListenAddress } from './values.ts';
 
-export function checkConfig(config: Config, findings: Findings): void {
+/** @param file  the configuration file, absolute */
+export function checkConfig(config: Config, file: string, findings: Findings): void {
   checkAddresses(config, findings);
   checkEntrypoints(config, findings);
   checkSizes(config, findings);
@@ -23,6 +28,10 @@ export function checkConfig(config: Config, findings: Findings): void {
   checkHosts(config, findings);
   checkNetworkServices(config, findings);
   checkRouters(config, findings);
+  checkAcme(config, findings);
+  checkGate(config, findings);
+  checkApps(config, file, findings);
+  checkControl(config, findings);
   checkUse(config, findings);
 }
 
@@ -51,6 +60,8 @@ function checkAddresses(config: Config, findings: Findings): void {
     claim(['entrypoints', name, 'address'], address, transportOf(protocol));
   }
   if (config.metrics.address !== null) claim(['metrics', 'address'], config.metrics.address, 'tcp');
+  if (config.control.address !== null) claim(['control', 'address'], config.control.address, 'tcp');
+  if (findings.document.has(['gate'])) claim(['gate', 'port'], { host: '', port: config.gate.port }, 'tcp');
 }
 
 /** A target is part of the head that carries it. */
@@ -104,13 +115,13 @@ function checkTls(config: Config, findings: Findings): void {
     }
     chosen ??= index;
   }
-  const source = tls.certificate.length > 0 || tls.internal_ca.enabled;
+  const source = tls.certificate.length > 0 || tls.internal_ca.enabled || tls.acme.enabled;
   if (source || findings.failed(['tls'])) return;
   for (const name of terminatingEntrypoints(config)) {
     findings.warn(
       ['entrypoints', name],
       'there is no certificate to serve here: every handshake will be refused',
-      '[[tls.certificate]], or tls.internal_ca.enabled = true',
+      '[[tls.certificate]], tls.acme.enabled = true or tls.internal_ca.enabled = true',
       'key',
     );
   }

@@ -4,21 +4,25 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import type { UpstreamTlsWritten } from './backend-keys.ts';
 import type { Findings } from './problem.ts';
-import type { HostWritten, PathWritten, UpstreamTlsWritten } from './route-keys.ts';
+import type { HostWritten, PathWritten } from './route-keys.ts';
 import type { Config } from './schema.ts';
 import type { Path } from './syntax.ts';
 
 /** Absolute path → content. */
 export type FileContents = ReadonlyMap<string, string>;
 
-type Use = 'certificates' | 'key' | 'text' | 'exists';
+type Use = 'certificates' | 'key' | 'text' | 'token' | 'secret' | 'exists';
 
 interface NamedFile {
   readonly path: Path;
   readonly file: string;
   readonly use: Use;
 }
+
+/** What nobody but its owner, and a group of the owner's choice, may read. */
+const secretUses: ReadonlySet<Use> = new Set(['key', 'token', 'secret']);
 
 const largestText = 1024 * 1024;
 
@@ -31,7 +35,10 @@ export async function readFiles(config: Config, directory: string, findings: Fin
       const found = await stat(file);
       // A pipe or a device would be waited for, or never end.
       if (!found.isFile()) throw new Error(found.isDirectory() ? 'is a directory' : 'is not a file');
-      if (use === 'exists') continue;
+      if (secretUses.has(use) && (found.mode & 0o007) !== 0) {
+        throw new Error(`is open to every user of this machine: chmod 600 ${file}`);
+      }
+      if (use === 'exists' || use === 'secret') continue;
       if (found.size > largestText) throw new Error('is larger than 1 MiB');
       const content = contents.get(file) ?? (await readFile(file, 'utf8'));
       judge(content, use);
@@ -47,11 +54,14 @@ const accepted: Readonly<Record<Use, string>> = {
   certificates: 'a PEM file with certificates',
   key: 'a PEM file with a private key without a passphrase',
   text: 'a text file of at most 1 MiB',
+  token: 'a file whose first line is 32 characters or more without spaces, such as `openssl rand -hex 32` writes',
+  secret: 'a file that its owner alone can read',
   exists: 'a file that exists',
 };
 
 function judge(content: string, use: Use): void {
   if (use === 'key') createPrivateKey(content);
+  if (use === 'token' && !/^[\x21-\x7e]{32,}\r?(\n|$)/.test(content)) throw new Error('holds no token');
   if (use !== 'certificates') return;
   const blocks = content.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   if (blocks.length === 0) throw new Error('holds no certificate');
@@ -71,10 +81,12 @@ function namedFiles(config: Config, directory: string): NamedFile[] {
     if (typeof file === 'string') files.push({ path, file: resolve(directory, file), use });
   };
   for (const { index, value: pair } of config.tls.certificate) {
-    for (const key of ['cert_file', 'key_file', 'pkcs12_file', 'passphrase_file'] as const) {
-      add(pair[key], 'exists', 'tls', 'certificate', index, key);
+    add(pair.cert_file, 'exists', 'tls', 'certificate', index, 'cert_file');
+    for (const key of ['key_file', 'pkcs12_file', 'passphrase_file'] as const) {
+      add(pair[key], 'secret', 'tls', 'certificate', index, key);
     }
   }
+  addSecrets(config, add);
   for (const [name, host] of config.external_routes) {
     const path = ['external_routes', name];
     add(host.client_auth?.ca_file, 'certificates', ...path, 'client_auth', 'ca_file');
@@ -85,6 +97,25 @@ function namedFiles(config: Config, directory: string): NamedFile[] {
     if (typeof tls !== 'boolean') addUpstreamFiles(tls, ['network_services', name, 'tls'], add);
   }
   return files;
+}
+
+/** Read where they are used. */
+function addSecrets({ tls: { acme }, gate: { tor, oidc }, control, telemetry }: Config, add: Add): void {
+  const at: Path = ['tls', 'acme'];
+  for (const { index, value } of acme.directory) {
+    const path = [...at, 'directory', ...(index === null ? [] : [index])];
+    add(value.eab_hmac_file, 'secret', ...path, 'eab_hmac_file');
+    add(value.ca_file, 'certificates', ...path, 'ca_file');
+  }
+  add(acme.dns?.cloudflare?.token_file, 'secret', ...at, 'dns', 'cloudflare', 'token_file');
+  add(acme.dns?.rfc2136?.key_file, 'secret', ...at, 'dns', 'rfc2136', 'key_file');
+  add(acme.dns?.acme_dns?.credentials_file, 'secret', ...at, 'dns', 'acme_dns', 'credentials_file');
+  add(tor?.password_file, 'secret', 'gate', 'tor', 'password_file');
+  add(oidc?.client_secret_file, 'secret', 'gate', 'oidc', 'client_secret_file');
+  add(control.token_file, 'token', 'control', 'token_file');
+  add(control.cert_file, 'certificates', 'control', 'cert_file');
+  add(control.key_file, 'key', 'control', 'key_file');
+  add(telemetry?.headers_file, 'secret', 'telemetry', 'headers_file');
 }
 
 type Add = (file: string | null | undefined, use: Use, ...path: Path) => void;
@@ -98,4 +129,20 @@ function addUpstreamFiles(tls: UpstreamTlsWritten | null, path: Path, add: Add):
 function addRouteFiles(route: HostWritten | PathWritten, path: Path, add: Add): void {
   addUpstreamFiles(route.upstream_tls, [...path, 'upstream_tls'], add);
   add(route.respond?.body_file, 'text', ...path, 'respond', 'body_file');
+}
+
+/** DNS names of the PEM certificates of `[[tls.certificate]]`; null when there are others, which are not opened here. */
+export async function staticNames(config: Config, directory: string): Promise<ReadonlySet<string> | null> {
+  const names = new Set<string>();
+  for (const { value } of config.tls.certificate) {
+    if (value.cert_file === null) return null;
+    try {
+      const leaf = new X509Certificate(await readFile(resolve(directory, value.cert_file)));
+      for (const [, name] of (leaf.subjectAltName ?? '').matchAll(/DNS:([^,\s"]+)/g)) names.add(name!.toLowerCase());
+    } catch {
+      // Whoever serves it says what is wrong with it.
+      return null;
+    }
+  }
+  return names;
 }

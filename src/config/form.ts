@@ -197,6 +197,11 @@ export function either<T>(accepts: string, forms: { readonly [kind in Node['kind
   };
 }
 
+/** The same form with more to say to editors. */
+export function described<T>(form: Form<T>, json: JsonSchema): Form<T> {
+  return { ...form, json: { ...form.json, ...json } };
+}
+
 /** The same value read into another shape. */
 export function mapped<A, B>(form: Form<A>, convert: (value: A) => B): Form<B> {
   return {
@@ -428,7 +433,9 @@ function refuseUnknown(what: string, keys: Keys, node: TableNode, path: Path, fi
       continue;
     }
     const synonym = Object.hasOwn(synonyms, name) ? synonyms[name]! : null;
-    const near = synonym !== null && known.includes(synonym) ? synonym : nearest(name, known);
+    // What is secret is kept in a file of its own.
+    const inFile = known.find((each) => each === `${name}_file`);
+    const near = synonym !== null && known.includes(synonym) ? synonym : (inFile ?? nearest(name, known));
     const hint = near === null ? '' : `; did you mean ${near}?`;
     findings.error(
       at,

@@ -18,8 +18,9 @@ import {
   text,
   type Value,
 } from './form.ts';
+import { fieldName } from './header-keys.ts';
 import { httpUrl, secretFile, webOrigin } from './outside-values.ts';
-import { duration, filePath, hostName, parsePattern, port, token } from './values.ts';
+import { duration, filePath, hostName, parsePattern, port } from './values.ts';
 
 const second = 1000;
 const minute = 60 * second;
@@ -85,7 +86,7 @@ const appGate = table('the gate of an app', {
 });
 
 /** An app's name, or the host of an external route. */
-function judgeGated(value: string): Refusal | null {
+export function judgeGated(value: string): Refusal | null {
   if (judgeApp(value) === null) return null;
   const pattern = parsePattern(value);
   return typeof pattern === 'string' ? null : new Refusal(`${quote(value)} is neither an app nor a host`);
@@ -226,7 +227,7 @@ const gateKeys = {
         '"http://127.0.0.1:9091/api/authz/forward-auth"',
       ),
       copy_headers: defaulted(
-        list('a list of header names', token, { identity: (name) => name.toLowerCase() }),
+        list('a list of header names', fieldName, { identity: (name) => name.toLowerCase() }),
         'Headers of the answer that the app gets. Those of the client with these names are taken away.',
         '["Remote-User", "Remote-Groups", "Remote-Name", "Remote-Email"]',
         ['Remote-User', 'Remote-Groups', 'Remote-Name', 'Remote-Email'],

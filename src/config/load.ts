@@ -2,9 +2,10 @@
 // Invariant: whatever the file holds, the result is a declaration or a list of problems, never an exception.
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { checkWildcards } from './acme-checks.ts';
 import { checkConfig } from './checks.ts';
 import type { Declaration } from './declaration.ts';
-import { readFiles } from './files.ts';
+import { readFiles, staticNames } from './files.ts';
 import { Findings, formatProblem, type Problem } from './problem.ts';
 import { resolveConfig } from './resolve.ts';
 import { schema } from './schema.ts';
@@ -40,8 +41,9 @@ export async function readConfig(text: string, path: string): Promise<Loaded> {
   const findings = new Findings(document);
   const config = schema.read(takeUnquotedHosts(document.root, findings), [], findings);
   if (config !== undefined) {
-    checkConfig(config, findings);
+    checkConfig(config, file, findings);
     const contents = await readFiles(config, dirname(file), findings);
+    checkWildcards(config, await staticNames(config, dirname(file)), findings);
     if (findings.sound) {
       const declaration = resolveConfig(config, document, file, contents, process.stderr.isTTY === true);
       return { ok: true, declaration, warnings: findings.warnings };

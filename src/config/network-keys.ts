@@ -1,6 +1,7 @@
 // The keys of `[network_services.NAME]` and of `[[routers.*]]`, once: form, default, sentence, example.
 // Invariant: nothing in here is about HTTP.
 import type { Backend, Balance } from '../model/snapshot.ts';
+import { upstreamTls } from './backend-keys.ts';
 import {
   choice,
   defaulted,
@@ -21,9 +22,9 @@ import {
   text,
   type Value,
 } from './form.ts';
+import { checkKeys, passiveHealth } from './health-keys.ts';
 import { misplacedLimits, overridable } from './limit-keys.ts';
-import { passiveHealth, upstreamTls } from './route-keys.ts';
-import { count, duration, name, parsePattern, rawBackend } from './values.ts';
+import { name, parsePattern, rawBackend } from './values.ts';
 
 const backends: Form<readonly Backend[]> = either(rawBackend.accepts, {
   string: mapped(rawBackend, (one): readonly Backend[] => [one]),
@@ -41,22 +42,10 @@ const balance: Form<Balance> = mapped(
   (written) => balances[written],
 );
 
-const healthKeys = {
-  interval: defaulted(duration({ least: 100, most: 86_400_000 }), 'Time between two checks.', '"5s"', 5000),
-  timeout: defaulted(
-    duration({ least: 10, most: 600_000 }),
-    'A connection that is not accepted fails after this.',
-    '"2s"',
-    2000,
-  ),
-  healthy_after: defaulted(count(1, 100), 'Good results in a row that bring a backend back.', '2', 2),
-  unhealthy_after: defaulted(count(1, 100), 'Bad results in a row that take a backend out.', '3', 3),
-} as const satisfies Keys;
-
 /** `true` takes what `{}` would. */
-const health = either<Read<typeof healthKeys> | false>('true, false or a table', {
-  boolean: mapped(flag, (on) => on && defaultsOf(healthKeys)),
-  table: table('a health check', healthKeys),
+const health = either<Read<typeof checkKeys> | false>('true, false or a table', {
+  boolean: mapped(flag, (on) => on && defaultsOf(checkKeys)),
+  table: table('a health check', checkKeys),
 });
 
 const tls = either<Value<typeof upstreamTls> | boolean>('true, false or a table', {

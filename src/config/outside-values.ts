@@ -26,7 +26,9 @@ export function isLoopbackHost(host: string): boolean {
 /** An origin as browsers send it (RFC 6454 §6.2). */
 export const webOrigin: Form<string> = text('an origin like "https://home.example.com"', (value) => {
   const url = URL.parse(value);
-  if (url === null || !/^https?:$/.test(url.protocol)) return new Refusal(`${quote(value)} is not an origin`);
+  if (url === null || !/^https?:$/.test(url.protocol) || url.hostname.includes('*')) {
+    return new Refusal(`${quote(value)} is not an origin`);
+  }
   return value.replace(/\/$/, '').toLowerCase() === url.origin
     ? url.origin
     : new Refusal(`${quote(value)} is not spelled as browsers send it`, `"${url.origin}"`);

@@ -1,13 +1,15 @@
 // `[gate]` → who must log in where, and the gate of each external route.
 // Invariant: pure; a host that names a policy the gate never touches has no gate at all.
 import type { RouteGate } from '../model/snapshot.ts';
-import type { DeclaredAppGate, DeclaredGate } from './declared-gate.ts';
+import type { DeclaredAppGate, DeclaredGate, GatePolicy } from './declared-gate.ts';
 import type { AppGateWritten } from './gate-keys.ts';
 import type { Config } from './schema.ts';
 import { fileAt, optionalFileAt, originOf, type Surroundings } from './surroundings.ts';
+import type { Path } from './syntax.ts';
 import { parsePattern } from './values.ts';
 
-export function resolveGate({ gate }: Config, surroundings: Surroundings): DeclaredGate {
+export function resolveGate(config: Config, surroundings: Surroundings): DeclaredGate {
+  const { gate } = config;
   const { tor, forward_auth: forward, oidc } = gate;
   return {
     written: surroundings.document.has(['gate']),
@@ -18,7 +20,7 @@ export function resolveGate({ gate }: Config, surroundings: Surroundings): Decla
     dashboardOrigins: gate.dashboard_origins,
     skipInterfaces: gate.skip_interfaces,
     https: gate.https,
-    apps: new Map([...gate.apps].map(([name, each]) => [name, resolveAppGate(name, each, surroundings)])),
+    apps: resolveApps(config, surroundings),
     tor:
       tor === null
         ? null
@@ -48,41 +50,70 @@ export function resolveGate({ gate }: Config, surroundings: Surroundings): Decla
   };
 }
 
-function resolveAppGate(name: string, written: AppGateWritten, surroundings: Surroundings): DeclaredAppGate {
-  return {
-    policy: written.policy,
-    rationale: written.rationale,
-    sessionPassthrough: written.session_passthrough,
-    openPaths: written.open_paths,
-    upgradeOpenPaths: written.upgrade_open_paths,
-    allowedOrigins: written.allowed_origins,
-    origin: originOf(surroundings, ['gate', 'apps', name]),
-  };
+/** Apps as `[gate.apps]` has them, and the external routes for which something is said here or there. */
+function resolveApps(config: Config, surroundings: Surroundings): ReadonlyMap<string, DeclaredAppGate> {
+  const apps = new Map<string, DeclaredAppGate>();
+  const hosts = gatedHosts(config);
+  const tables = new Set([...hosts.values()].map(({ table }) => table));
+  for (const [name, { policy, rationale, ...details }] of config.gate.apps) {
+    if (tables.has(name)) continue;
+    const origin = originOf(surroundings, ['gate', 'apps', name]);
+    apps.set(name, { policy, rationale, ...resolveDetails(details), origin });
+  }
+  for (const [host, { path, policy, rationale, details }] of hosts) {
+    apps.set(host, { policy, rationale, ...resolveDetails(details), origin: originOf(surroundings, path) });
+  }
+  return apps;
 }
 
-/** By canonical host: `gate` of the route, or `policy` in `[gate.apps."HOST"]`, with the details from there. */
+/** The gate of each external route that has one, by canonical host. */
 export function hostGates(config: Config): ReadonlyMap<string, RouteGate> {
   const gates = new Map<string, RouteGate>();
-  for (const [key, host] of config.external_routes) {
-    const pattern = parsePattern(key);
-    if (typeof pattern !== 'string') continue;
-    const details = gateOfHost(pattern, config);
-    const policy = host.gate ?? details?.policy ?? null;
+  for (const [app, { policy, details }] of gatedHosts(config)) {
     if (policy === null || policy === 'none' || policy === 'local') continue;
-    gates.set(pattern, {
-      app: pattern,
-      policy,
-      sessionPassthrough: details?.session_passthrough ?? false,
-      openPaths: details?.open_paths ?? [],
-      upgradeOpenPaths: details?.upgrade_open_paths ?? [],
-      allowedOrigins: details?.allowed_origins ?? [],
-    });
+    gates.set(app, { app, policy, ...resolveDetails(details) });
   }
   return gates;
 }
 
-/** `[gate.apps."HOST"]` in whatever spelling. */
-export function gateOfHost(pattern: string, config: Config): AppGateWritten | null {
-  const found = [...config.gate.apps].find(([name]) => parsePattern(name) === pattern);
-  return found?.[1] ?? null;
+type Details = Pick<RouteGate, 'sessionPassthrough' | 'openPaths' | 'upgradeOpenPaths' | 'allowedOrigins'>;
+
+function resolveDetails(written: Omit<AppGateWritten, 'policy' | 'rationale'> | null): Details {
+  return {
+    sessionPassthrough: written?.session_passthrough ?? false,
+    openPaths: written?.open_paths ?? [],
+    upgradeOpenPaths: written?.upgrade_open_paths ?? [],
+    allowedOrigins: written?.allowed_origins ?? [],
+  };
+}
+
+interface GatedHost {
+  /** Where its policy stands. */
+  readonly path: Path;
+  readonly policy: GatePolicy | null;
+  readonly rationale: string | null;
+  /** The key of its `[gate.apps."HOST"]`, and what is in there; null: there is none. */
+  readonly table: string | null;
+  readonly details: AppGateWritten | null;
+}
+
+/** By canonical host: `gate` of the route, or `policy` of `[gate.apps."HOST"]`, in whatever spelling that is. */
+function gatedHosts(config: Config): ReadonlyMap<string, GatedHost> {
+  const tables = new Map([...config.gate.apps.keys()].map((name) => [parsePattern(name), name]));
+  const hosts = new Map<string, GatedHost>();
+  for (const [key, host] of config.external_routes) {
+    const pattern = parsePattern(key);
+    if (typeof pattern !== 'string') continue;
+    const table = tables.get(pattern) ?? null;
+    const details = table === null ? null : (config.gate.apps.get(table) ?? null);
+    if (host.gate === null && table === null) continue;
+    hosts.set(pattern, {
+      path: host.gate !== null || table === null ? ['external_routes', key, 'gate'] : ['gate', 'apps', table],
+      policy: host.gate ?? details?.policy ?? null,
+      rationale: host.gate_rationale ?? details?.rationale ?? null,
+      table,
+      details,
+    });
+  }
+  return hosts;
 }

@@ -14,9 +14,11 @@ import type {
   RouteAction,
   UpstreamTls,
 } from '../model/snapshot.ts';
+import type { UpstreamTlsWritten } from './backend-keys.ts';
 import type { DeclaredService } from './declaration.ts';
+import type { HeaderRulesWritten } from './header-keys.ts';
 import { writtenLimits } from './limit-keys.ts';
-import type { HeaderRulesWritten, HostWritten, PathWritten, UpstreamTlsWritten } from './route-keys.ts';
+import type { HostWritten, PathWritten } from './route-keys.ts';
 import { contentOf, originOf, type Surroundings } from './surroundings.ts';
 import type { Path } from './syntax.ts';
 import { parsePattern, type WrittenBackend } from './values.ts';

@@ -2,15 +2,11 @@
 // Invariant: a route is looked at with the names of the file, so that every complaint has its line.
 
 import { transportOf } from '../model/entrypoint-protocol.ts';
+import type { UpstreamTlsWritten } from './backend-keys.ts';
+import type { HeaderRulesWritten } from './header-keys.ts';
 import { limitKeys } from './limit-keys.ts';
 import type { Findings } from './problem.ts';
-import {
-  backendKeyNames,
-  type HeaderRulesWritten,
-  type HostWritten,
-  type PathWritten,
-  type UpstreamTlsWritten,
-} from './route-keys.ts';
+import { backendKeyNames, type HostWritten, type PathWritten } from './route-keys.ts';
 import type { Config } from './schema.ts';
 import type { Path } from './syntax.ts';
 

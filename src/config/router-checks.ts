@@ -121,7 +121,7 @@ function refuseUnknown(
 
 function checkTermination(config: Config, findings: Findings): void {
   const { tls } = config;
-  const source = tls.certificate.length > 0 || tls.internal_ca.enabled;
+  const source = tls.certificate.length > 0 || tls.internal_ca.enabled || tls.acme.enabled;
   for (const { index, value: router } of config.routers.tcp) {
     const path: Path = ['routers', 'tcp', index];
     if (!router.tls) {
@@ -139,12 +139,12 @@ function checkTermination(config: Config, findings: Findings): void {
       findings.warn(
         [...path, 'tls'],
         'there is no certificate to serve here: every handshake will be refused',
-        '[[tls.certificate]], or tls.internal_ca.enabled = true',
+        '[[tls.certificate]], tls.acme.enabled = true or tls.internal_ca.enabled = true',
       );
     } else if (tls.certificate.length === 0 && router.sni === null) {
       findings.warn(
         [...path, 'tls'],
-        'the internal CA signs for declared names only: every handshake will be refused',
+        'certificates are made for declared names only: every handshake will be refused',
         'the names, as sni',
       );
     }

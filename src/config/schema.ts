@@ -5,7 +5,6 @@ import { acme, acmeDefaults } from './acme-keys.ts';
 import {
   appDevices,
   appMounts,
-  appName,
   apps,
   appsDefaults,
   backupsKeys,
@@ -28,9 +27,10 @@ import {
   required,
   table,
   tables,
+  text,
   type Value,
 } from './form.ts';
-import { gate, gateDefaults } from './gate-keys.ts';
+import { gate, gateDefaults, judgeGated } from './gate-keys.ts';
 import { globalLimits, misplacedLimits, overridable, strayLimits } from './limit-keys.ts';
 import { networkService, routerKeys } from './network-keys.ts';
 import { secretFile } from './outside-values.ts';
@@ -112,7 +112,7 @@ const entrypointKeys = {
   ...overridable('entrypoint'),
   ...misplacedLimits('entrypoint'),
   requires_session: optional(
-    appName,
+    text('the name of an app, or the host of an external route', (value) => judgeGated(value) ?? value),
     'tcp and udp only: take connections and datagrams from addresses alone where a user of this app is logged in.',
     '"minecraft"',
   ),

@@ -80,5 +80,5 @@ function hostsOf(text: string): string[] {
 function place(directory: string, file: string, content: string | Buffer): void {
   const path = join(directory, file);
   mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, content);
+  writeFileSync(path, content, { mode: 0o600 });
 }

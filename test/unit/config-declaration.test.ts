@@ -91,7 +91,7 @@ describe('the file as a whole', () => {
 
   test('a certificate is known by its place and its absolute files', async () => {
     writeFileSync(join(directory, 'site.pem'), '');
-    writeFileSync(join(directory, 'site.key'), '');
+    writeFileSync(join(directory, 'site.key'), '', { mode: 0o600 });
     const { tls } = await declare(
       '\n[[tls.certificate]]\ncert_file = "site.pem"\nkey_file = "./site.key"\ndefault = true',
     );

@@ -1,5 +1,5 @@
 // Example, reference and set-ups against the schema: what is documented is what is accepted.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -129,11 +129,10 @@ describe('docs/examples', () => {
       (match) => match[1]!,
     );
     expect(blocks).toHaveLength(2);
+    const file = join(directory, 'site');
+    writeFileSync(file, '', { mode: 0o600 });
     for (const block of blocks) {
-      const result = await readConfig(
-        block.replaceAll(/"certs\/site[^"]*"/g, JSON.stringify(exampleFile)),
-        exampleFile,
-      );
+      const result = await readConfig(block.replaceAll(/"certs\/site[^"]*"/g, JSON.stringify(file)), exampleFile);
       expect(result.ok ? [] : result.problems.map(formatProblem)).toEqual([]);
     }
   });

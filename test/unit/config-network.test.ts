@@ -358,7 +358,7 @@ describe('routers', () => {
     const bare = await warningsOf(tcp + db + router('tcp', 'pg', 'db', 'tls = true\n'));
     expect(bare.join('\n')).toContain('routers.tcp[0].tls: there is no certificate to serve here');
     const nameless = await warningsOf(tcp + ca + db + router('tcp', 'pg', 'db', 'tls = true\n'));
-    expect(nameless.join('\n')).toContain('routers.tcp[0].tls: the internal CA signs for declared names only');
+    expect(nameless.join('\n')).toContain('routers.tcp[0].tls: certificates are made for declared names only');
     expect(await warningsOf(tcp + ca + db + router('tcp', 'pg', 'db', 'tls = true\nsni = "db.test"\n'))).toEqual([]);
   });
 });

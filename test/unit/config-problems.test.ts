@@ -9,7 +9,7 @@ import { formatProblem, readConfig } from '../../src/config/load.ts';
 const directory = mkdtempSync(join(tmpdir(), 'turnpike-problems-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const empty = join(directory, 'empty');
-writeFileSync(empty, '');
+writeFileSync(empty, '', { mode: 0o600 });
 const large = join(directory, 'large');
 writeFileSync(large, Buffer.alloc(1024 * 1024 + 1, 'x'));
 
