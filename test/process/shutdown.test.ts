@@ -1,10 +1,15 @@
 // SIGTERM: everything in work gets its time, everything else goes at once, and it ends when it says.
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { LastingWebSocket } from '../support/generations.ts';
 import { H2Connection } from '../support/h2-frames.ts';
+import { freePort } from '../support/ports.ts';
 import { askOnce, h2To, ProcessKit } from '../support/process-kit.ts';
 import { RawClient } from '../support/raw-client.ts';
 import { type Exchange, Recorder } from '../support/recorder.ts';
+import { Turnpike } from '../support/turnpike.ts';
+import { closeUdp, freeUdpPort, UdpBackend, UdpClient } from '../support/udp.ts';
 import { sleep, until, within } from '../support/wait.ts';
 
 const kit = new ProcessKit('Shutdown tests');
@@ -114,6 +119,85 @@ describe('SIGTERM', () => {
     expect(streams[2]!.over).toBe(true);
     expect(p.bugs).toEqual([]);
     await app.close();
+  });
+
+  it('lets tunnels and flows that talk go on until the limit, and takes no new ones', async () => {
+    const echo = createServer((socket) => socket.on('error', () => {}).pipe(socket)).listen(0, '127.0.0.1');
+    await once(echo, 'listening');
+    const voice = await UdpBackend.start();
+    const [tcpPort, udpPort] = [await freePort(), await freeUdpPort()];
+    const config = `
+[entrypoints.db]
+address = "127.0.0.1:${tcpPort}"
+protocol = "tcp"
+[entrypoints.games]
+address = "127.0.0.1:${udpPort}"
+protocol = "udp"
+[network_services]
+db = { tcp = "127.0.0.1:${(echo.address() as AddressInfo).port}" }
+game = { udp = "${voice.address}" }
+[[routers.tcp]]
+entrypoint = "db"
+service = "db"
+[[routers.udp]]
+entrypoint = "games"
+service = "game"
+[limits]
+drain = "3s"
+`;
+    const p = kit.track(await Turnpike.start({ config }));
+    const tunnel = await RawClient.connect({ port: tcpPort });
+    tunnel.write('before');
+    await tunnel.waitForText('before');
+    const [quiet, talking] = [UdpClient.to(udpPort), UdpClient.to(udpPort)];
+    await quiet.ask('before');
+    await talking.ask('before');
+    const talk = setInterval(() => talking.send('talk'), 100);
+    const lines = (protocol: string) => p.log.filter((line) => line['protocol'] === protocol);
+    try {
+      const started = performance.now();
+      p.child.kill('SIGTERM');
+      const since = (): number => performance.now() - started;
+      await until('new connections to be refused', () =>
+        RawClient.connect({ port: tcpPort }).then(
+          (client) => {
+            client.destroy();
+            return false;
+          },
+          () => true,
+        ),
+      );
+      const late = UdpClient.to(udpPort);
+      late.send('late');
+      await until('the flow that says nothing to end', () => lines('udp').length === 1);
+      expect(lines('udp')[0]).toMatchObject({ client_port: quiet.port, reason: 'drained' });
+
+      await sleep(Math.max(0, 2000 - since()));
+      const heard = talking.got.length;
+      await talking.answers(heard + 2);
+      tunnel.write('still');
+      await tunnel.waitForText('beforestill');
+      expect(late.got).toEqual([]);
+      expect(since()).toBeLessThan(3000);
+
+      await within(5000, 'the end of the process', p.exited);
+      expect(since()).toBeGreaterThan(2500);
+      expect(since()).toBeLessThan(4500);
+      expect(p.exitCode).toBe(0);
+      await tunnel.waitForEnd();
+      expect(tunnel.error?.code, 'a tunnel that is cut must not look like one that ended').toBe('ECONNRESET');
+      expect(lines('tcp').at(-1)).toMatchObject({ reason: 'drained', service: 'db', bytes_in: 11 });
+      expect(lines('udp').map((line) => [line['client_port'], line['reason']])).toEqual([
+        [quiet.port, 'drained'],
+        [talking.port, 'drained'],
+      ]);
+      expect(voice.texts).not.toContain('late');
+      expect(p.bugs).toEqual([]);
+    } finally {
+      clearInterval(talk);
+      closeUdp();
+      echo.close();
+    }
   });
 
   it('twice ends at once', async () => {
