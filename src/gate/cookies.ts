@@ -10,9 +10,9 @@ const visit = 'turnpike_visit';
 /** Browsers accept such a name over https only, for one host, from that host (RFC 6265bis §4.1.3.2). */
 const hostPrefix = '__Host-';
 
-const ours: ReadonlySet<string> = new Set(
-  [session, visit].flatMap((name) => [name, (hostPrefix + name).toLowerCase()]),
-);
+const spellings = (name: string): readonly string[] => [name, (hostPrefix + name).toLowerCase()];
+const marks: ReadonlySet<string> = new Set(spellings(visit));
+const ours: ReadonlySet<string> = new Set([...spellings(session), ...marks]);
 /** Four identities at once is nobody's browser. */
 const candidatesMax = 4;
 
@@ -47,14 +47,23 @@ export function isId(text: string): boolean {
 
 /** Takes our cookies out of every Cookie line; the rest stays as it was, and a line that was ours alone goes. */
 export function stripCookies(fields: Fields): void {
+  strip(fields, ours);
+}
+
+function strip(fields: Fields, names: ReadonlySet<string>): void {
   const { ids, values } = fields;
   for (let i = ids.indexOf(FieldId.Cookie); i >= 0; i = ids.indexOf(FieldId.Cookie, i + 1)) {
     const value = values[i]!;
     if (!mayHoldOurs(value)) continue;
-    const rest = withoutOurs(value);
+    const rest = without(value, names);
     if (rest === '') fields.removeAt(i);
     else fields.replace(i, rest);
   }
+}
+
+/** Where the app is to get the session, it still has no use for the mark. */
+export function stripVisits(fields: Fields): void {
+  strip(fields, marks);
 }
 
 /** All Cookie lines as one. */
@@ -69,13 +78,13 @@ export function joinedCookies(fields: Fields): string {
 
 const mayHoldOurs = (value: string): boolean => /turnpike_/i.test(value);
 
-function withoutOurs(value: string): string {
+function without(value: string, names: ReadonlySet<string>): string {
   let kept = '';
   let first = true;
   for (const pair of value.split(';')) {
     const equals = pair.indexOf('=');
     const name = (equals < 0 ? pair : pair.slice(0, equals)).trim().toLowerCase();
-    if (ours.has(name)) continue;
+    if (names.has(name)) continue;
     kept = first ? pair.trimStart() : `${kept};${pair}`;
     first = false;
   }

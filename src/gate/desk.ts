@@ -9,6 +9,8 @@ export interface Caller {
   /** Canonical host under which the cookie will be set. */
   readonly host: string;
   readonly secure: boolean;
+  /** Hashes of the session ids that the browser brought: they end with the login. */
+  readonly replaces: readonly string[];
 }
 
 export interface DeskQuestions {
@@ -22,7 +24,7 @@ export interface DeskQuestions {
     answer: LoginAnswer;
   };
   /** Ends the session, or every session of its user. By hash: the id stays with the worker. */
-  logout: { ask: { readonly session: string; readonly everywhere: boolean }; answer: null };
+  logout: { ask: { readonly session: string; readonly everywhere: boolean }; answer: 'ended' };
   /** A one-time code that takes a session of this host over to another one. */
   handOver: {
     ask: { readonly session: string; readonly visit: string; readonly to: Handover };
@@ -56,12 +58,8 @@ export type DeskQuestion = {
 export type DeskAnswer = DeskQuestions[DeskTopic]['answer'];
 
 export interface Desk {
-  /** `answered` gets null when the supervisor cannot be asked. Called later, never before `ask` returns. */
-  ask<T extends DeskTopic>(
-    topic: T,
-    ask: DeskQuestions[T]['ask'],
-    answered: (answer: DeskQuestions[T]['answer'] | null) => void,
-  ): void;
+  /** Null when the supervisor cannot be asked. */
+  ask<T extends DeskTopic>(topic: T, ask: DeskQuestions[T]['ask']): Promise<DeskQuestions[T]['answer'] | null>;
   /** Somebody at this address sent a token that opens nothing. */
   wrongToken(address: string): void;
   /** Seconds that this address has to wait; 0: none. */

@@ -30,7 +30,8 @@ export interface Visitor {
 }
 
 export type Verdict =
-  | { readonly kind: 'pass'; readonly identity: Identity | null }
+  /** `upgradeOnly`: by a rule for upgrades, so that nothing but a tunnel may come of it. */
+  | { readonly kind: 'pass'; readonly identity: Identity | null; readonly upgradeOnly: boolean }
   /** Nothing in the request opens anything. */
   | { readonly kind: 'challenge'; readonly wrongToken: boolean }
   | { readonly kind: 'deny'; readonly why: DenyReason };
@@ -45,7 +46,8 @@ export interface Ground {
   readonly now: number;
 }
 
-const passOpen: Verdict = { kind: 'pass', identity: null };
+const passOpen: Verdict = { kind: 'pass', identity: null, upgradeOnly: false };
+const passUpgrade: Verdict = { kind: 'pass', identity: null, upgradeOnly: true };
 const challenge: Verdict = { kind: 'challenge', wrongToken: false };
 const wrongToken: Verdict = { kind: 'challenge', wrongToken: true };
 const denyUser: Verdict = { kind: 'deny', why: 'user' };
@@ -55,16 +57,16 @@ const denyOrigin: Verdict = { kind: 'deny', why: 'origin' };
 export function judge(gate: RouteGate, policy: EffectivePolicy, visitor: Visitor, ground: Ground): Verdict {
   if (!policy.login) return passOpen;
   if (coversPath(gate.openPaths, visitor.path)) return passOpen;
-  if (visitor.upgrade && coversPath(gate.upgradeOpenPaths, visitor.path)) return passOpen;
   // A token was put there on purpose, by something that is no page: it needs no Origin, and comes first.
   const byToken = visitor.token === null ? challenge : judgeToken(gate, visitor, visitor.token, ground);
   if (byToken.kind === 'pass') return byToken;
+  if (visitor.upgrade && coversPath(gate.upgradeOpenPaths, visitor.path)) return passUpgrade;
   const session = liveSession(visitor, ground);
   if (session === null) return byToken;
   if (!session.opens(gate.app)) return denyUser;
   // Cookies ride along with whatever a page of a stranger sends; what the answer to a WebSocket says, it may read.
   if (visitor.upgrade && !isOwnOrigin(gate, visitor)) return denyOrigin;
-  return { kind: 'pass', identity: session };
+  return passBy(session);
 }
 
 /** Exactly one of the ids must be alive: two identities are none. */
@@ -90,7 +92,11 @@ function judgeToken(gate: RouteGate, visitor: Visitor, hash: string, { credentia
     (paths.length === 0 || (canonicalTarget(visitor.path) === visitor.path && coversPath(paths, visitor.path))) &&
     (methods.length === 0 || methods.includes(visitor.method)) &&
     token.comesFrom(visitor.address);
-  return covered ? { kind: 'pass', identity: token } : denyScope;
+  return covered ? passBy(token) : denyScope;
+}
+
+function passBy(identity: Identity): Verdict {
+  return { kind: 'pass', identity, upgradeOnly: false };
 }
 
 /** Browsers send Origin with every WebSocket handshake; who sends none is no page. */

@@ -2,6 +2,7 @@
 // Invariant: reads the request, its connection and the plans, and changes nothing; the order of the questions is the
 // order in which `turnpike explain` tells them.
 import { Fault } from '../base/fault.ts';
+import { reservedPath } from '../gate/return-path.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { RequestHead } from '../message/head.ts';
 import type { Reason } from '../model/reason.ts';
@@ -17,8 +18,18 @@ import { applySite } from './response-headers.ts';
 export type Arrival =
   | { readonly kind: 'refuse'; readonly fault: Fault; readonly reason: Reason | null }
   | { readonly kind: 'answer'; readonly answer: Answer; readonly reason: Reason }
+  /** One of the gate's own addresses. */
+  | { readonly kind: 'visit' }
   /** The route's own action: nothing is allocated for what nearly every request comes to. */
   | Extract<RouteAction, { kind: 'forward' }>;
+
+/** Who asks the gate. */
+export interface Doorman {
+  /** Null: the request may pass to the app behind this route. */
+  refusal(plan: RoutePlan, match: HostMatch): Arrival | null;
+}
+
+const visit: Arrival = { kind: 'visit' };
 
 /** @param plan  the route of the matched host for this target, if there is one */
 export function judgeArrival(
@@ -26,6 +37,7 @@ export function judgeArrival(
   connection: ConnectionPlan,
   match: HostMatch,
   plan: RoutePlan | null,
+  doorman: Doorman,
 ): Arrival {
   if (match.plan === null) return refuse(match.fault!, match.faultReason);
   const problem = requestProblem(head);
@@ -35,14 +47,19 @@ export function judgeArrival(
     if (verdict === 'misdirected') return refuse(new Fault('misdirected', 'TLS only'), 'misdirected-plaintext');
     if (verdict !== null) return { kind: 'answer', answer: verdict, reason: 'redirect-https' };
   }
+  if (match.plan.gated && head.target.startsWith(reservedPath)) return visit;
   if (plan === null) return refuse(new Fault('no-route', 'no such path'));
+  if (plan.guard !== null && plan.guard.gate !== null) {
+    const refusal = doorman.refusal(plan, match);
+    if (refusal !== null) return refusal;
+  }
   const { action, limits } = plan.route;
   if (head.bodyLength > limits.bodySize) return refuse(new Fault('body-too-large', 'declared length over the limit'));
   switch (action.kind) {
     case 'forward':
       return action;
     case 'gate':
-      return refuse(new Fault('no-route', 'no page of the gate'));
+      return visit;
     case 'respond': {
       const answer = fixedAnswer(action, plan.body, head);
       applySite(answer.head.fields, plan, connection.facts);

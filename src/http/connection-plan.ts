@@ -13,6 +13,8 @@ export class ConnectionPlan {
   readonly forwardedNode: string;
   /** Clients ask for one host again and again: the last answer of `matchHost`. */
   lastMatch: HostMatch | null = null;
+  /** What the last cookies and the last token came to. */
+  readonly credentials = new KnownCredentials();
 
   constructor(facts: ConnectionFacts) {
     this.facts = facts;
@@ -24,6 +26,16 @@ export class ConnectionPlan {
       tls === null ? '' : `,"tls":${jsonText(tls.version)},"server_name":${jsonText(tls.serverName ?? '')}`;
     this.logTail = `,"entrypoint":${jsonText(facts.entrypoint)},"peer":${jsonText(peerAddress)}${tlsPart}}\n`;
   }
+}
+
+/** Made from the text beside it, so that a hash is not worked out for every request. */
+export class KnownCredentials {
+  cookie = '';
+  secure = false;
+  sessions: readonly string[] = [];
+  visits: readonly string[] = [];
+  token = '';
+  tokenHash = '';
 }
 
 const plans = new WeakMap<ConnectionFacts, ConnectionPlan>();

@@ -3,8 +3,11 @@
 // line written; after that every event is void.
 import type { Clock } from '../base/clock.ts';
 import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
-import { Fault } from '../base/fault.ts';
+import { Fault, type FaultCode } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
+import type { Gatekeeper } from '../gate/gatekeeper.ts';
+import { canonicalTarget } from '../gate/path.ts';
+import type { VisitReply } from '../gate/visit.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
 import type { RequestHead } from '../message/head.ts';
@@ -15,13 +18,16 @@ import type { LiveService, Waiter } from '../traffic/live-service.ts';
 import type { Traffic } from '../traffic/traffic.ts';
 import type { Backends } from '../upstream/backends.ts';
 import { type Answer, faultAnswer } from './answer.ts';
-import { judgeArrival } from './arrival.ts';
+import { type Arrival, type Doorman, judgeArrival } from './arrival.ts';
 import type { ChallengeAnswers } from './challenge-answers.ts';
 import { clientAddress } from './client-address.ts';
 import { type ConnectionPlan, connectionPlan } from './connection-plan.ts';
 import { ExchangeRecord } from './exchange-record.ts';
 import { reasonOf } from './fault-text.ts';
 import { Forward, type ForwardHost } from './forward.ts';
+import { downAnswer, visitAnswer } from './gate-answers.ts';
+import { GatePass, type PassHolder } from './gate-pass.ts';
+import { GateVisit, type VisitHost } from './gate-visit.ts';
 import type { HostMatch } from './host-match.ts';
 import { matchHost } from './match.ts';
 import type { Plans, RoutePlan } from './plans.ts';
@@ -37,6 +43,8 @@ type Phase =
   | 'waiting'
   /** A backend has it. */
   | 'forwarding'
+  /** The gate answers in its own name. */
+  | 'visiting'
   /** The whole answer has been handed to the client's stream. */
   | 'ending'
   | 'done';
@@ -50,13 +58,14 @@ export interface ExchangeHost {
   readonly requestIds: RequestIds;
   readonly plans: Plans;
   readonly challenges: ChallengeAnswers;
+  readonly gatekeeper: Gatekeeper;
   readonly settings: Settings;
   began(exchange: Exchange): void;
   /** Time for the log line. */
   ended(exchange: Exchange, record: ExchangeRecord, connection: ConnectionPlan, plan: RoutePlan | null): void;
 }
 
-export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, ForwardHost {
+export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, ForwardHost, Doorman, PassHolder, VisitHost {
   deadlineAt = 0;
   readonly clock: Clock;
   readonly deadlines: Deadlines;
@@ -82,6 +91,9 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
   #admitted = false;
   /** The head was given its forwarded fields; happens once. */
   #prepared = false;
+  /** What the gate made of it; null: it was not asked. */
+  #pass: GatePass | null = null;
+  #visit: GateVisit | null = null;
   #undo: Undo | null = null;
 
   constructor(host: ExchangeHost, client: ClientStream) {
@@ -119,6 +131,15 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
   #arrive(): void {
     const { head, connection, record } = this;
     const match = matchHost(head, connection, this.#host.plans);
+    if (match.plan?.pathsDecide === true) {
+      const target = canonicalTarget(head.target);
+      if (target === null) {
+        record.host = match.host;
+        this.#refuse(new Fault('bad-request', 'a path with more than one meaning'), null);
+        return;
+      }
+      head.target = target;
+    }
     const plan = match.plan === null ? null : match.plan.route(head.target);
     this.#plan = plan;
     record.host = match.host;
@@ -128,13 +149,16 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
       return;
     }
     record.route = plan === null ? '' : plan.route.id;
-    const arrival = judgeArrival(head, connection, match, plan);
+    const arrival = judgeArrival(head, connection, match, plan, this);
     switch (arrival.kind) {
       case 'refuse':
         this.#refuse(arrival.fault, arrival.reason);
         break;
       case 'answer':
         if (this.#withinRate(plan)) this.#answer(arrival.answer, arrival.reason);
+        break;
+      case 'visit':
+        if (this.#withinRate(plan)) this.#pay(match);
         break;
       case 'forward':
         if (this.#withinRate(plan)) this.#claim(plan!, match, arrival.service);
@@ -151,6 +175,50 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     return false;
   }
 
+  // ---- the gate --------------------------------------------------------------------------------------------------
+
+  refusal(plan: RoutePlan, match: HostMatch): Arrival | null {
+    return this.#passOf(match).refusal(plan.guard!, match);
+  }
+
+  #passOf(match: HostMatch): GatePass {
+    this.#pass ??= new GatePass(this, match, this.#host.gatekeeper);
+    return this.#pass;
+  }
+
+  get upgradeOnly(): boolean {
+    return this.#pass?.upgradeOnly === true;
+  }
+
+  /** What had opened the app is gone. */
+  identityEnded(): void {
+    if (this.#phase === 'done' || this.#phase === 'ending') return;
+    const fault = new Fault('login-required', 'the session has ended');
+    if (this.#forward?.revoke() === true) this.record.reason = 'revoked';
+    else if (this.#forward?.answering === true) this.#cutShort(fault, 'revoked');
+    else this.#refuse(fault, 'revoked');
+  }
+
+  /** Pays the gate a visit. */
+  #pay(match: HostMatch): void {
+    this.#phase = 'visiting';
+    this.deadlineAt = this.deadlines.in(this.#host.settings.limits.bodyIdleTimeoutMs);
+    const visit = new GateVisit(this, match, this.#passOf(match).visitor, this.#host.gatekeeper);
+    this.#visit = visit;
+    visit.begin();
+  }
+
+  visitAnswered(reply: VisitReply): void {
+    this.#answer(visitAnswer(reply, this.head), 'gate');
+  }
+
+  bug(error: unknown): void {
+    this.#host.log.error('bug', { err: error });
+    this.fail(new Fault('internal', 'bug', { cause: error }));
+  }
+
+  // ---- a backend -------------------------------------------------------------------------------------------------
+
   #claim(plan: RoutePlan, match: HostMatch, serviceName: string): void {
     const live = this.#host.traffic.service(serviceName);
     const { record } = this;
@@ -165,6 +233,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
       this.#forward = forward;
       this.#phase = 'forwarding';
       record.generation = live.current.generation.number;
+      this.#pass?.enter();
       this.#prepare(plan, match);
       forward.open();
     }
@@ -191,6 +260,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
       });
       if (head.upgrade !== '') this.expectedAccept = asHandshake(head);
     }
+    plan.guard?.prepareRequest(head.fields, this.#pass === null ? null : this.#pass.identity);
     this.#undo = applyRoute(head, plan);
   }
 
@@ -235,13 +305,15 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
 
   requestData(chunk: Buffer): void {
     this.record.bytesIn += chunk.length;
-    this.#forward?.requestData(chunk);
+    if (this.#visit !== null) this.#visit.requestData(chunk);
+    else this.#forward?.requestData(chunk);
   }
 
   requestEnd(trailers: Fields | null): void {
     if (this.requestEnded) return;
     this.requestEnded = true;
-    this.#forward?.requestEnd(trailers);
+    if (this.#visit !== null) this.#visit.requestEnd();
+    else this.#forward?.requestEnd(trailers);
   }
 
   requestAborted(fault: Fault): void {
@@ -264,6 +336,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
 
   deadlineReached(): void {
     if (this.#phase === 'forwarding') this.#forward?.deadlineReached();
+    else if (this.#phase === 'visiting') this.#refuse(new Fault('request-timeout', 'the form does not arrive'), null);
     else if (this.#phase === 'ending') this.#cutShort(new Fault('client-gone', 'the client does not read'));
   }
 
@@ -323,6 +396,11 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
 
   #refuse(fault: Fault, reason: Reason | null, retryAfterSeconds = 0): void {
     if (fault.code === 'internal') this.#host.log.error('exchange-failed', { message: fault.message });
+    const guard = this.#plan?.guard;
+    if (guard?.policy?.retryPage === true && isDown(fault.code)) {
+      this.#answer(downAnswer(this.head, guard.gate!.app, this.record.requestId), 'app-down');
+      return;
+    }
     const answer = faultAnswer(fault, this.head, this.record.requestId, retryAfterSeconds);
     this.#answer(answer, reason ?? reasonOf(fault.code));
   }
@@ -345,10 +423,10 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
   }
 
   /** A part of the answer is out: the client must see that the rest is missing. */
-  #cutShort(fault: Fault): void {
+  #cutShort(fault: Fault, reason: Reason = reasonOf(fault.code)): void {
     const { record } = this;
     record.aborted = true;
-    record.reason = reasonOf(fault.code);
+    record.reason = reason;
     this.client.abort();
     this.#finish();
   }
@@ -358,6 +436,9 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     this.#waitingFor = null;
     this.#forward?.leave();
     this.#forward = null;
+    this.#visit?.leave();
+    this.#visit = null;
+    this.#pass?.leave();
   }
 
   #finish(): void {
@@ -366,6 +447,11 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     this.#leave();
     this.#host.ended(this, this.record, this.connection, this.#plan);
   }
+}
+
+/** The app takes no connections, as against one that took it and failed. */
+function isDown(code: FaultCode): boolean {
+  return code === 'upstream-refused' || code === 'upstream-connect-timeout' || code === 'no-live-backend';
 }
 
 function joinedValues(fields: Fields, id: number): string | null {

@@ -28,7 +28,11 @@ const texts: Partial<Record<FaultCode, PublicText>> = {
   'host-mismatch': text('Bad request', 'The request names two different hosts.'),
   'login-required': text('Login required', 'This app is open to those who log in.'),
   forbidden: text('Not for you', 'You are logged in, but this app is not open to you.'),
-  'login-throttled': text('Too many attempts', 'Too many failed logins came from your address.', 'Please wait a while.'),
+  'login-throttled': text(
+    'Too many attempts',
+    'Too many failed logins came from your address.',
+    'Please wait a while.',
+  ),
   'unknown-host': text('No site here', 'Nothing is set up for this address.'),
   'no-route': text('Page not found', 'Nothing is set up for this path.'),
   'method-refused': text('Method not allowed', 'This method is not accepted here.'),

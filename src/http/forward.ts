@@ -58,6 +58,8 @@ export interface ForwardHost {
   bodyTaken: boolean;
   /** What the backend must prove before there is a tunnel; null: this is no handshake. */
   readonly expectedAccept: string | null;
+  /** Whoever asks may have a tunnel, and nothing else. */
+  readonly upgradeOnly: boolean;
   deadlineAt: number;
   /** The whole answer is handed over; `clientFinished` will follow, now or later. */
   answered(): void;
@@ -227,10 +229,14 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
       this.#fail(new Fault('upstream-no-101', `${head.status} instead of 101`));
       return;
     }
+    if (this.#exchange.upgradeOnly && head.status < 400) {
+      this.#fail(new Fault('login-required', 'open to upgrades only'));
+      return;
+    }
     record.status = head.status;
     if (isStream(head)) this.claimKind = 'stream';
     const cookie = generation.resource.stickyAnswer(this, this.#backend);
-    prepareResponse(head.fields, this.#plan, connection.facts, cookie);
+    prepareResponse(head.fields, this.#plan, connection.facts, cookie, record.host);
     const { compression } = this.#plan.route;
     if (compression !== null) {
       const encoding = negotiate(compression, this.head, head);
@@ -322,7 +328,8 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
       this.#fail(new Fault('upstream-no-101', 'wrong Sec-WebSocket-Accept'));
       return;
     }
-    prepareResponse(head.fields, this.#plan, connection.facts, generation.resource.stickyAnswer(this, backend));
+    const cookie = generation.resource.stickyAnswer(this, backend);
+    prepareResponse(head.fields, this.#plan, connection.facts, cookie, record.host);
     this.claimKind = 'stream';
     record.status = client.protocol === 'h2' ? 200 : 101;
     record.reason = 'upgraded';
@@ -353,6 +360,12 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
     this.#exchange.record.reason = 'drained';
     if (reason === 'shutdown') this.#tunnel.close(1001, 'going away', 0);
     else this.#tunnel.close(1012, 'service restart', Math.random() * drainSpreadMs);
+  }
+
+  /** Whoever opened the tunnel may be here no longer. False: there is none. */
+  revoke(): boolean {
+    this.#tunnel?.revoke();
+    return this.#tunnel !== null;
   }
 
   deadlineReached(): void {

@@ -5,8 +5,10 @@ import type { Deadlines } from '../base/deadlines.ts';
 import type { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import { type GateHost, Gatekeeper } from '../gate/gatekeeper.ts';
 import type { RequestHead } from '../message/head.ts';
 import type { ClientStream, ConnectionFacts } from '../message/stream.ts';
+import { defaultGateSettings } from '../model/gate-policy.ts';
 import type { EntrypointLimits, Settings } from '../model/snapshot.ts';
 import type { Traffic } from '../traffic/traffic.ts';
 import type { Backends } from '../upstream/backends.ts';
@@ -31,6 +33,7 @@ export interface HttpDeps {
   readonly accessLog: AccessLog;
   /** Rate limits are shared out over this many workers. */
   readonly workers: number;
+  readonly gate: GateHost;
 }
 
 export class HttpHandler implements ExchangeHost {
@@ -40,6 +43,7 @@ export class HttpHandler implements ExchangeHost {
   readonly log: Log;
   readonly requestIds = new RequestIds();
   readonly challenges = new ChallengeAnswers();
+  readonly gatekeeper: Gatekeeper;
   readonly #accessLog: AccessLog;
   readonly #metrics: HttpMetrics;
   readonly #keeper: PlanKeeper;
@@ -52,9 +56,11 @@ export class HttpHandler implements ExchangeHost {
     this.log = deps.log;
     this.#accessLog = deps.accessLog;
     this.#metrics = new HttpMetrics(deps.metrics);
+    this.gatekeeper = new Gatekeeper(deps.gate, deps.clock, defaultGateSettings);
     this.#keeper = new PlanKeeper(this.#metrics, deps.workers, (plans) => {
       const { accessLog, accessLogFormat } = plans.compiled.table.part.settings;
       this.#accessLog.configure(accessLog, accessLogFormat);
+      this.gatekeeper.follow(plans.gatePart.settings, plans.compiled.snapshot.parts.keys.cookieKey);
     });
     deps.traffic.register(this.#keeper);
     deps.traffic.register(this.challenges);

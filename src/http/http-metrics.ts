@@ -14,6 +14,7 @@ const failures: ReadonlySet<Reason> = new Set([
   'upstream-failed',
   'upstream-timeout',
   'no-live-backend',
+  'app-down',
   'over-capacity',
   'overloaded',
   'hold-timeout',
@@ -31,6 +32,8 @@ export const otherRoute = 'other';
 export class HttpMetrics {
   readonly inFlight: Cell;
   readonly droppedLogLines: Cell;
+  /** Set-Cookie lines by which apps meant to set or clear a cookie of the gate. */
+  readonly foreignCookies: Cell;
   readonly #metrics: Metrics;
   readonly #requests: Family;
   readonly #durations: HistogramFamily;
@@ -64,6 +67,9 @@ export class HttpMetrics {
     this.#reasons = metrics.counter('http_reasons_total', 'Why requests went as they did', ['reason']);
     this.droppedLogLines = metrics
       .counter('access_log_dropped_total', 'Lines lost because the log was not read')
+      .cell();
+    this.foreignCookies = metrics
+      .counter('gate_foreign_cookies_total', "Set-Cookie lines of apps for the gate's own cookies, taken out")
       .cell();
     this.#cutOff = metrics.counter('http2_cut_off_total', 'HTTP/2 connections ended for what their client did', [
       'reason',

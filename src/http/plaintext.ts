@@ -38,7 +38,7 @@ export function judgePlaintextRequest(
 }
 
 /** The last element is what the trusted peer itself says; anything before it may come from anyone. */
-function saysHttps(head: RequestHead): boolean {
+export function saysHttps(head: RequestHead): boolean {
   const { ids, values } = head.fields;
   const i = ids.lastIndexOf(FieldId.XForwardedProto);
   return i >= 0 && lastElement(values[i]!).toLowerCase() === 'https';

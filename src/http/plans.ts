@@ -1,10 +1,11 @@
 // What follows from a snapshot for every request of a host or a route, worked out on first use and kept until it changes.
 // Invariant: one `Plans` belongs to one compiled snapshot; commit swaps it in the same step as the routing table.
 
-import { findHost, type HostEntry, pathCovers } from '../model/routing-table.ts';
-import type { PartName, RateLimit, Route } from '../model/snapshot.ts';
+import { findHost, type HostEntry, pathCovers, type RoutingTable } from '../model/routing-table.ts';
+import type { GatePart, PartName, RateLimit, Route } from '../model/snapshot.ts';
 import type { Compiled, Participant } from '../traffic/traffic.ts';
 import { type TrustedAddresses, trustedAddresses } from './client-address.ts';
+import { pathsDecide, RouteGuard } from './guard.ts';
 import { type CompiledRules, compileRules } from './header-rules.ts';
 import { type HttpMetrics, otherRoute, type RouteMetrics } from './http-metrics.ts';
 import { type HttpsEndpoint, httpsEndpoint } from './https-endpoint.ts';
@@ -24,10 +25,17 @@ export class Plans {
   #compiled: Compiled | null;
   readonly #hosts = new Map<HostEntry, HostPlan>();
   readonly #trusted = new Map<string, TrustedAddresses>();
+  /** Some route is the gate's: from then on no app may see its credentials. */
+  readonly hasGate: boolean;
 
   constructor(compiled: Compiled, deps: PlanDeps) {
     this.#compiled = compiled;
     this.deps = deps;
+    this.hasGate = hasGate(compiled.table);
+  }
+
+  get gatePart(): GatePart {
+    return this.compiled.snapshot.parts.gate;
   }
 
   get compiled(): Compiled {
@@ -56,6 +64,26 @@ export class Plans {
     return plan;
   }
 
+  /** Where a name of ours is reachable over TLS, on whatever entrypoint. */
+  httpsEndpointOf(name: string): HttpsEndpoint | null {
+    const { table, snapshot } = this.compiled;
+    const entry = findHost(table.reserved, name);
+    return entry === null ? null : httpsEndpoint(entry.host, name, table, snapshot.parts.certificates);
+  }
+
+  /** A login may lead back there: it is a name with an app of the gate, on a port of ours. */
+  isGatedOrigin({ protocol, hostname, port }: URL): boolean {
+    const { table } = this.compiled;
+    const host = findHost(table.reserved, hostname)?.host;
+    if (host === undefined || !isGated(host.routes)) return false;
+    if (protocol !== 'https:' && host.tls === 'always') return false;
+    if (port === '') return true;
+    return host.entrypoints.some((name) => {
+      const entrypoint = table.entrypoints.get(name)?.entrypoint;
+      return entrypoint !== undefined && String(entrypoint.publicPort ?? entrypoint.port) === port;
+    });
+  }
+
   /** Who is believed about forwarded addresses on this entrypoint. */
   trusted(entrypoint: string): TrustedAddresses {
     let trusted = this.#trusted.get(entrypoint);
@@ -71,6 +99,10 @@ export class Plans {
 
 export class HostPlan {
   readonly entry: HostEntry;
+  /** `/.turnpike/` is the gate's. */
+  readonly gated: boolean;
+  /** The path decides whether a login is asked for, so it must have one spelling only. */
+  readonly pathsDecide: boolean;
   readonly #plans: Plans;
   readonly #routes: (RoutePlan | undefined)[] = [];
   #endpoint: HttpsEndpoint | null | undefined;
@@ -78,6 +110,8 @@ export class HostPlan {
   constructor(entry: HostEntry, plans: Plans) {
     this.entry = entry;
     this.#plans = plans;
+    this.gated = isGated(entry.host.routes);
+    this.pathsDecide = pathsDecide(entry.host.routes.map(({ gate }) => gate));
   }
 
   /** The route for a target; null: known host, no such path. */
@@ -86,7 +120,7 @@ export class HostPlan {
     for (let i = 0; i < routes.length; i++) {
       if (!pathCovers(routes[i]!.path, target)) continue;
       let plan = this.#routes[i];
-      if (plan === undefined) this.#routes[i] = plan = new RoutePlan(routes[i]!, this, this.#plans.deps);
+      if (plan === undefined) this.#routes[i] = plan = new RoutePlan(routes[i]!, this, this.#plans);
       return plan;
     }
     return null;
@@ -111,10 +145,13 @@ export class RoutePlan {
   readonly responseRules: CompiledRules;
   readonly limiter: RateLimiter | null;
   readonly metrics: RouteMetrics;
+  /** Null: there is no gate on this machine. */
+  readonly guard: RouteGuard | null;
   /** The body of a fixed response. */
   readonly body: Buffer;
 
-  constructor(route: Route, host: HostPlan, deps: PlanDeps) {
+  constructor(route: Route, host: HostPlan, { deps, hasGate, gatePart }: Plans) {
+    this.guard = hasGate ? new RouteGuard(route.gate, gatePart, deps.metrics.foreignCookies) : null;
     this.route = route;
     this.host = host;
     this.requestRules = compileRules(route.requestHeaders);
@@ -123,6 +160,14 @@ export class RoutePlan {
     this.metrics = deps.metrics.route(route.id);
     this.body = Buffer.from(route.action.kind === 'respond' ? route.action.body : '', 'utf8');
   }
+}
+
+function isGated(routes: readonly Route[]): boolean {
+  return routes.some(({ gate, action }) => gate !== null || action.kind === 'gate');
+}
+
+function hasGate({ part }: RoutingTable): boolean {
+  return part.hosts.some(({ routes }) => isGated(routes));
 }
 
 function limiterFor({ id, rateLimit }: Route, { limiters, workers }: PlanDeps): RateLimiter | null {
@@ -139,6 +184,8 @@ function limiterFor({ id, rateLimit }: Route, { limiters, workers }: PlanDeps): 
 function limiterKey(routeId: string, { perSecond, burst }: RateLimit): string {
   return `${routeId}\n${perSecond}/${burst}`;
 }
+
+const plannedBy: readonly PartName[] = ['routing', 'certificates', 'gate'];
 
 /** Keeps the plans in step with the snapshot and takes away what left it. */
 export class PlanKeeper implements Participant<Plans | null> {
@@ -161,7 +208,7 @@ export class PlanKeeper implements Participant<Plans | null> {
 
   prepare(next: Compiled, _current: Compiled | null, changed: ReadonlySet<PartName>): Plans | null {
     // Health and keys change often and concern no plan.
-    if (this.#current !== null && !changed.has('routing') && !changed.has('certificates')) return null;
+    if (this.#current !== null && !plannedBy.some((part) => changed.has(part))) return null;
     return new Plans(next, this.#deps);
   }
 

@@ -8,15 +8,19 @@ import { applyRules } from './header-rules.ts';
 import { removeNominated } from './hop-by-hop.ts';
 import type { RoutePlan } from './plans.ts';
 
-/** @param stickyCookie  a Set-Cookie value that binds the client to the backend, or null */
+/** @param stickyCookie  a Set-Cookie value that binds the client to the backend, or null
+ * @param host  canonical host of the request
+ */
 export function prepareResponse(
   fields: Fields,
   plan: RoutePlan,
   connection: ConnectionFacts,
   stickyCookie: string | null,
+  host: string,
 ): void {
   removeNominated(fields);
   fields.remove(FieldId.ProxyAuthenticate);
+  plan.guard?.prepareResponse(fields, connection, host);
   if (stickyCookie !== null) fields.push('Set-Cookie', stickyCookie, FieldId.SetCookie);
   applySite(fields, plan, connection);
 }

@@ -18,6 +18,8 @@ export interface TunnelOwner {
 const lingerMs = 30_000;
 /** How long a frame may take to end, and then how long the client may take to answer our close frame. */
 const closeMs = 1000;
+/** The same for whoever may be here no longer: both times together stay well below a second. */
+const revokeMs = 400;
 
 export class Tunnel {
   readonly #client: Duplex;
@@ -31,6 +33,8 @@ export class Tunnel {
   #pendingClose: Buffer | null = null;
   /** Our close frame is out: what the backend still sends has no place any more. */
   #closing = false;
+  /** What the client sends is not for the app any more. */
+  #revoked = false;
   #closed = 0;
   #ended = false;
 
@@ -40,6 +44,7 @@ export class Tunnel {
     this.#clock = clock;
     this.#owner = owner;
     this.#join(client, backend, (chunk) => {
+      if (this.#revoked) return true;
       owner.tunnelMoved(chunk.length, 0);
       return backend.write(chunk);
     });
@@ -49,11 +54,22 @@ export class Tunnel {
   /** Tells the client to go (RFC 6455 §7.4), after `delayMs`: a fleet of clients should not come back at one moment. */
   close(code: number, reason: string, delayMs: number): void {
     if (this.#ended || this.#closeTimer !== null || this.#closing) return;
-    this.#closeTimer = this.#clock.after(delayMs, () => {
-      this.#pendingClose = closeFrame(code, reason);
-      this.#closeTimer = this.#clock.after(closeMs, () => this.destroy());
-      if (this.#frames.boundary) this.#sendClose();
-    });
+    this.#closeTimer = this.#clock.after(delayMs, () => this.#close(code, reason, closeMs));
+  }
+
+  /** The session that opened it has ended (RFC 6455 §7.4.1: policy violation): nothing from the client passes any more. */
+  revoke(): void {
+    if (this.#ended || this.#revoked) return;
+    this.#revoked = true;
+    this.#closeTimer?.cancel();
+    if (this.#closing) this.#closeTimer = this.#clock.after(revokeMs, () => this.destroy());
+    else this.#close(1008, 'session ended', revokeMs);
+  }
+
+  #close(code: number, reason: string, limitMs: number): void {
+    this.#pendingClose = closeFrame(code, reason);
+    this.#closeTimer = this.#clock.after(limitMs, () => this.destroy());
+    if (this.#frames.boundary) this.#sendClose();
   }
 
   /** Ends both sides now. */

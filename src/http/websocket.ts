@@ -6,6 +6,13 @@ import { FieldId } from '../message/field-id.ts';
 import type { RequestHead, ResponseHead } from '../message/head.ts';
 import { acceptFor } from '../upstream/websocket-accept.ts';
 
+/** An extended CONNECT, or an HTTP/1.1 request with what RFC 6455 §4.2.1 asks for. */
+export function isHandshake({ method, upgrade, fields }: RequestHead): boolean {
+  if (upgrade === '') return false;
+  if (method === 'CONNECT') return true;
+  return fields.count(FieldId.SecWebSocketKey) === 1 && fields.get(FieldId.SecWebSocketKey) !== '';
+}
+
 /**
  * Gives an extended CONNECT the form of RFC 6455: GET with a key of ours. Returns the Sec-WebSocket-Accept that the backend
  * must prove. An HTTP/1.1 request that has not exactly one key is no handshake (RFC 6455 §4.2.1): it becomes a plain
@@ -15,8 +22,7 @@ import { acceptFor } from '../upstream/websocket-accept.ts';
 export function asHandshake(request: RequestHead): string | null {
   const { fields } = request;
   if (request.method !== 'CONNECT') {
-    const given = fields.count(FieldId.SecWebSocketKey) === 1 ? fields.get(FieldId.SecWebSocketKey) : null;
-    if (given !== null && given !== '') return acceptFor(given);
+    if (isHandshake(request)) return acceptFor(fields.get(FieldId.SecWebSocketKey)!);
     request.upgrade = '';
     return null;
   }

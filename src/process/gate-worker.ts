@@ -2,7 +2,8 @@
 // Invariant: every question is answered exactly once; what is remembered about strangers is bounded.
 import type { Clock } from '../base/clock.ts';
 import { Credentials } from '../gate/credentials.ts';
-import type { Desk, DeskAnswer, DeskQuestion, DeskQuestions, DeskTopic, UsageReport } from '../gate/desk.ts';
+import type { DeskAnswer, DeskQuestion, DeskQuestions, DeskTopic, UsageReport } from '../gate/desk.ts';
+import type { GateHost } from '../gate/gatekeeper.ts';
 import type { FromWorker } from './protocol.ts';
 
 /** The gateway is a person: nobody waits longer than this for a login. */
@@ -12,11 +13,11 @@ const reportMs = 10_000;
 const urgentMs = 100;
 const strangersMax = 10_000;
 
-export class WorkerGate implements Desk {
+export class WorkerGate implements GateHost {
   readonly credentials = new Credentials();
   readonly #clock: Clock;
   readonly #tell: (message: FromWorker) => void;
-  readonly #questions = new Map<number, (answer: DeskAnswer) => void>();
+  readonly #questions = new Map<number, (answer: DeskAnswer | null) => void>();
   readonly #wrongTokens = new Map<string, number>();
   readonly #waits = new Map<string, number>();
   #lastId = 0;
@@ -28,21 +29,19 @@ export class WorkerGate implements Desk {
     clock.every(reportMs, () => this.#report());
   }
 
-  ask<T extends DeskTopic>(
-    topic: T,
-    ask: DeskQuestions[T]['ask'],
-    answered: (answer: DeskQuestions[T]['answer'] | null) => void,
-  ): void {
+  ask<T extends DeskTopic>(topic: T, ask: DeskQuestions[T]['ask']): Promise<DeskQuestions[T]['answer'] | null> {
     const id = ++this.#lastId;
-    const timer = this.#clock.after(answerMs, () => this.answered(id, null));
-    this.#questions.set(id, (answer) => {
-      timer.cancel();
-      answered(answer as DeskQuestions[T]['answer'] | null);
+    return new Promise((resolve) => {
+      const timer = this.#clock.after(answerMs, () => this.answered(id, null));
+      this.#questions.set(id, (answer) => {
+        timer.cancel();
+        resolve(answer as DeskQuestions[T]['answer'] | null);
+      });
+      this.#tell({ kind: 'desk-question', id, question: { topic, ask } as DeskQuestion });
     });
-    this.#tell({ kind: 'desk-question', id, question: { topic, ask } as DeskQuestion });
   }
 
-  answered(id: number, answer: DeskAnswer): void {
+  answered(id: number, answer: DeskAnswer | null): void {
     const take = this.#questions.get(id);
     this.#questions.delete(id);
     take?.(answer);

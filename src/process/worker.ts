@@ -17,6 +17,7 @@ import { TlsTerminator } from '../tls/terminator.ts';
 import { type Prepared, Traffic } from '../traffic/traffic.ts';
 import { backendTlsCheck } from '../upstream/backend-tls.ts';
 import { Backends } from '../upstream/backends.ts';
+import { WorkerGate } from './gate-worker.ts';
 import { listenerKey } from './listener-key.ts';
 import type {
   DrainLimits,
@@ -59,6 +60,7 @@ class Worker {
   readonly #entrypoints: Entrypoints;
   readonly #udp: UdpEntrypoints;
   readonly #overload: WorkerOverload;
+  readonly #gate: WorkerGate;
   readonly #leaves = new Map<string, (certificate: Certificate | null) => void>();
   #prepared: Prepared | null = null;
   #moving: readonly string[] = [];
@@ -71,6 +73,7 @@ class Worker {
     this.#log = log;
     process.on('uncaughtException', (error) => this.#crash(error));
     const deadlines = new Deadlines(clock);
+    this.#gate = new WorkerGate(clock, tell);
     this.#overload = new WorkerOverload({ clock, log, metrics });
     const overload = this.#overload.guard;
     this.#traffic = new Traffic<Backends>(
@@ -101,6 +104,7 @@ class Worker {
       metrics,
       accessLog: this.#accessLog,
       workers,
+      gate: this.#gate,
     });
     const tunnels = new Tunnels({
       traffic: this.#traffic,
@@ -174,6 +178,18 @@ class Worker {
         this.#moving = [];
         this.#traffic.abort(this.#prepared);
         this.#prepared = null;
+        break;
+      case 'credentials':
+        this.#answer<'credentials'>(message.id, () => {
+          this.#gate.credentials.apply(message.ask);
+          return null;
+        });
+        break;
+      case 'desk':
+        this.#gate.answered(message.id, message.answer);
+        break;
+      case 'throttled':
+        this.#gate.throttled(message.addresses);
         break;
       case 'ping':
         this.#answer<'ping'>(message.id, () => null);

@@ -16,6 +16,7 @@ import { TlsTerminator } from '../../src/tls/terminator.ts';
 import { OverloadGuard } from '../../src/traffic/overload-guard.ts';
 import { Traffic } from '../../src/traffic/traffic.ts';
 import { Backends } from '../../src/upstream/backends.ts';
+import { TestDesk } from './gate-desk.ts';
 import { limits, snapshot, wholeDelta } from './routing.ts';
 
 export class DataPlane {
@@ -42,7 +43,7 @@ export class DataPlane {
     const terminator = new TlsTerminator({ ...deps, leafFor: async () => null });
     // Nothing is written: `settings` of the snapshots turn it off.
     const accessLog = new AccessLog(systemClock, 1);
-    const http = new HttpHandler({ ...deps, traffic, accessLog, workers: 1 });
+    const http = new HttpHandler({ ...deps, traffic, accessLog, workers: 1, gate: new TestDesk() });
     this.#entrypoints = new Entrypoints({
       ...deps,
       overload,

@@ -15,10 +15,11 @@ import { HttpHandler } from '../../src/http/handler.ts';
 import { ServerConnection } from '../../src/http1/server-connection.ts';
 import type { ConnectionFacts, TlsFacts } from '../../src/message/stream.ts';
 import { digestOf } from '../../src/model/digest.ts';
-import type { CertificatesPart, Limits, RoutingPart } from '../../src/model/snapshot.ts';
+import type { CertificatesPart, GatePart, Limits, RoutingPart } from '../../src/model/snapshot.ts';
 import { Traffic } from '../../src/traffic/traffic.ts';
 import { Backends } from '../../src/upstream/backends.ts';
-import { limits, noCertificates, snapshot, wholeDelta } from '../support/routing.ts';
+import { TestDesk } from '../support/gate-desk.ts';
+import { limits, noCertificates, noGate, snapshot, wholeDelta } from '../support/routing.ts';
 import { until } from '../support/wait.ts';
 
 export interface EdgeOptions {
@@ -38,6 +39,7 @@ export interface LogLine {
 
 export class Edge {
   readonly metrics = new Metrics();
+  readonly gate = new TestDesk();
   readonly deadlines = new Deadlines(systemClock, 10);
   readonly traffic: Traffic<Backends>;
   readonly handler: HttpHandler;
@@ -67,7 +69,13 @@ export class Edge {
       (drained) => this.drained.push(drained),
     );
     this.#accessLog = new AccessLog(systemClock, openSync(join(this.#directory, 'access.log'), 'a'));
-    this.handler = new HttpHandler({ ...deps, traffic: this.traffic, accessLog: this.#accessLog, workers: 1 });
+    this.handler = new HttpHandler({
+      ...deps,
+      traffic: this.traffic,
+      accessLog: this.#accessLog,
+      workers: 1,
+      gate: this.gate,
+    });
     this.publish(options.routing, options.certificates);
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(socket));
   }
@@ -80,8 +88,8 @@ export class Edge {
   }
 
   /** Swaps to this routing, as a publication does. */
-  publish(routing: RoutingPart, certificates: CertificatesPart = noCertificates): void {
-    const next = snapshot(++this.#revision, routing, { certificates });
+  publish(routing: RoutingPart, certificates: CertificatesPart = noCertificates, gate: GatePart = noGate): void {
+    const next = snapshot(++this.#revision, routing, { certificates, gate });
     const prepared = this.traffic.prepare(wholeDelta(next));
     this.traffic.commit(prepared);
   }

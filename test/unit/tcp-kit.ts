@@ -23,6 +23,7 @@ import { TlsTerminator } from '../../src/tls/terminator.ts';
 import { type Prepared, Traffic } from '../../src/traffic/traffic.ts';
 import { backendTlsCheck } from '../../src/upstream/backend-tls.ts';
 import { Backends } from '../../src/upstream/backends.ts';
+import { TestDesk } from '../support/gate-desk.ts';
 import { limits, snapshot, wholeDelta } from '../support/routing.ts';
 import { until } from '../support/wait.ts';
 
@@ -57,7 +58,7 @@ export class DataPlane {
     );
     this.#accessLog = new AccessLog(systemClock, openSync(join(this.#directory, 'access.log'), 'a'));
     const more = { ...deps, traffic: this.traffic, accessLog: this.#accessLog, workers: 1 };
-    const http = new HttpHandler(more);
+    const http = new HttpHandler({ ...more, gate: new TestDesk() });
     const terminator = new TlsTerminator({ ...deps, leafFor });
     this.entrypoints = new Entrypoints({
       ...more,

@@ -1,0 +1,85 @@
+// What the gate makes of one request: judged at every arrival, remembered until the exchange ends.
+// Invariant: an identity knows of the exchange exactly while a backend works for it, so that its end reaches all it opened.
+import { Fault } from '../base/fault.ts';
+import type { Admitted, Identity } from '../gate/credentials.ts';
+import type { Gatekeeper } from '../gate/gatekeeper.ts';
+import { pathOf } from '../gate/path.ts';
+import { judge } from '../gate/verdict.ts';
+import type { RequestHead } from '../message/head.ts';
+import { faultAnswer } from './answer.ts';
+import type { Arrival } from './arrival.ts';
+import type { ConnectionPlan } from './connection-plan.ts';
+import { challengeAnswer, deniedAnswer } from './gate-answers.ts';
+import type { RouteGuard } from './guard.ts';
+import type { HostMatch } from './host-match.ts';
+import { RequestVisitor } from './visitor.ts';
+
+/** The exchange, as the gate sees it. */
+export interface PassHolder extends Admitted {
+  readonly head: RequestHead;
+  readonly connection: ConnectionPlan;
+  readonly clientAddress: string;
+  readonly record: { readonly requestId: string };
+}
+
+export class GatePass {
+  /** What the request showed, before anything of it was changed. */
+  readonly visitor: RequestVisitor;
+  readonly #holder: PassHolder;
+  readonly #keeper: Gatekeeper;
+  #identity: Identity | null = null;
+  /** It passed by a rule for upgrades: any other answer than one is not for it. */
+  upgradeOnly = false;
+
+  constructor(holder: PassHolder, match: HostMatch, keeper: Gatekeeper) {
+    this.#holder = holder;
+    this.#keeper = keeper;
+    this.visitor = new RequestVisitor(holder.head, holder.connection, match, holder.clientAddress);
+  }
+
+  get identity(): Identity | null {
+    return this.#identity;
+  }
+
+  /** Null: the request may pass. */
+  refusal({ gate, policy }: RouteGuard, match: HostMatch): Arrival | null {
+    const { head, record, clientAddress } = this.#holder;
+    const { visitor } = this;
+    const keeper = this.#keeper;
+    visitor.path = pathOf(head.target);
+    const verdict = judge(gate!, policy!, visitor, keeper);
+    this.leave();
+    switch (verdict.kind) {
+      case 'pass':
+        this.#identity = verdict.identity;
+        this.upgradeOnly = verdict.upgradeOnly;
+        if (verdict.identity !== null) keeper.used(verdict.identity, clientAddress);
+        return null;
+      case 'challenge': {
+        const waitSeconds = verdict.wrongToken ? keeper.failed(visitor.token!, clientAddress) : 0;
+        if (waitSeconds > 0) {
+          const fault = new Fault('login-throttled', 'wrong tokens');
+          return {
+            kind: 'answer',
+            answer: faultAnswer(fault, head, record.requestId, waitSeconds),
+            reason: 'throttled',
+          };
+        }
+        const answer = challengeAnswer(head, match, visitor, gate!.app, record.requestId);
+        return { kind: 'answer', answer, reason: 'login' };
+      }
+      case 'deny':
+        return { kind: 'answer', answer: deniedAnswer(verdict.why, head, record.requestId), reason: 'forbidden' };
+    }
+  }
+
+  /** A backend works for it from now on. */
+  enter(): void {
+    this.#identity?.admitted.add(this.#holder);
+  }
+
+  leave(): void {
+    this.#identity?.admitted.delete(this.#holder);
+    this.#identity = null;
+  }
+}
