@@ -1,0 +1,320 @@
+// Services as containers of an engine.
+// Invariant: everything that a launch needs is proved to be there before anything is made; what is made carries our labels
+// from its first moment, so that a crash at any point leaves nothing that cannot be found again.
+import { existsSync } from 'node:fs';
+import type { Clock } from '../base/clock.ts';
+import { Fault } from '../base/fault.ts';
+import type { Log } from '../base/log.ts';
+import { formatImage, type ImagePolicy, refuseImage } from '../manifest/image.ts';
+import type { Container } from './containers.ts';
+import { type Engine, requireDevices } from './engine.ts';
+import { EngineError } from './engine-client.ts';
+import { aliasesOf, containerSpec, type LaunchFacts, launchName } from './launch-spec.ts';
+import {
+  appLabels,
+  type InstanceMark,
+  type Owner,
+  ownerLabels,
+  privateNetworkName,
+  sharedNetworkName,
+  volumeName,
+} from './ownership.ts';
+import {
+  backedPorts,
+  type InstanceRef,
+  type Launch,
+  type LaunchCheck,
+  type PortBackend,
+  type Runtime,
+  type Started,
+  type StopStep,
+} from './runtime.ts';
+import type { SecretFiles } from './secret-files.ts';
+import type { SecretStore } from './secret-store.ts';
+
+/** Who may use what the operator grants by name. */
+export interface Granted {
+  readonly allowedApps: readonly string[];
+  readonly allowedServices: readonly string[];
+}
+
+/** What the operator's configuration allows, as of now. */
+export interface ContainerGrants {
+  readonly images: ImagePolicy;
+  readonly mounts: ReadonlyMap<string, Granted & { readonly source: string; readonly readOnly: boolean }>;
+  readonly devices: ReadonlyMap<string, Granted & { readonly cdi: readonly string[] }>;
+}
+
+export interface ContainerRuntimeOptions {
+  readonly kind: 'docker' | 'podman';
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly owner: Owner;
+  /** The engine, when it answers. Throws `runtime-unavailable`. */
+  readonly engine: () => Promise<Engine>;
+  readonly grants: () => ContainerGrants;
+  readonly secrets: SecretStore;
+  readonly secretFiles: SecretFiles;
+  /** `{{HOST_IP}}` and the like. */
+  readonly placeholders: () => Readonly<Record<string, string>>;
+}
+
+/** How often a container that was asked to end is looked at. */
+const pollMs = 100;
+/** How long the engine may take for a SIGKILL. */
+const killMs = 10_000;
+const outputTail = 1000;
+
+export class ContainerRuntime implements Runtime {
+  readonly kind: 'docker' | 'podman';
+  readonly #options: ContainerRuntimeOptions;
+
+  constructor(options: ContainerRuntimeOptions) {
+    this.kind = options.kind;
+    this.#options = options;
+  }
+
+  /** Pulls the image if it is missing: a cache is filled, nothing of the app is changed. */
+  async check(launch: Launch): Promise<LaunchCheck> {
+    const { app, service } = launch;
+    const problems: string[] = [];
+    const attempt = async (task: () => Promise<unknown> | unknown): Promise<void> => {
+      try {
+        await task();
+      } catch (error) {
+        if (!(error instanceof Fault || error instanceof EngineError)) throw error;
+        problems.push(`${app.name}/${service.name}: ${error.message}`);
+      }
+    };
+    if (launch.given.length > 0) problems.push('addresses are given only with runtime = "none"');
+    await attempt(() => this.#granted(launch));
+    await attempt(() => this.#secrets(launch));
+    await attempt(async () => {
+      if (service.devices.length > 0) requireDevices((await this.#options.engine()).version);
+    });
+    await attempt(() => this.#volumesAreOurs(launch));
+    if (problems.length === 0) await attempt(() => this.#image(launch));
+    return { problems, fixed: this.#fixed(launch), managed: true };
+  }
+
+  async start(launch: Launch): Promise<Started> {
+    const engine = await this.#options.engine();
+    const mark = this.#markOf(launch);
+    const facts = await this.#facts(launch, mark);
+    await this.#networks(engine, launch, mark);
+    for (const volume of launch.service.volumes) {
+      await engine.volumes.ensure(volumeName(mark, launch.service.name, volume.name), mark);
+    }
+    const files = launch.service.secrets.filter(({ delivery }) => delivery === 'file');
+    await this.#options.secretFiles.write(
+      mark.instance,
+      new Map(files.map(({ env }) => [env, facts.secrets.get(env)!])),
+    );
+    const id = await engine.containers.create(launchName(facts), containerSpec(launch, facts));
+    for (const { network, services } of launch.app.sharedNetworks) {
+      if (!services.includes(launch.service.name)) continue;
+      await engine.networks.join(sharedNetworkName(network), id, aliasesOf(launch.service.name, null));
+    }
+    await engine.containers.start(id);
+    const container = await engine.containers.inspect(id);
+    if (container === null) throw new EngineError(0, `${launchName(facts)} is gone right after its start`);
+    return { backends: backendsOf(launch, container), managed: true, ended: this.#endOf(engine, id) };
+  }
+
+  async stop(instance: InstanceRef, graceMs: number, onStep: (step: StopStep) => void): Promise<void> {
+    const engine = await this.#options.engine();
+    const found = await this.#find(engine, instance.id);
+    for (const { id, running } of found) {
+      if (running) {
+        onStep('term');
+        await engine.containers.kill(id, 'SIGTERM');
+        if (!(await this.#endsWithin(engine, id, graceMs))) {
+          onStep('kill');
+          await engine.containers.kill(id, 'SIGKILL');
+          if (!(await this.#endsWithin(engine, id, killMs))) {
+            throw new EngineError(0, `container ${id.slice(0, 12)} does not end`);
+          }
+        }
+      }
+      await engine.containers.remove(id);
+    }
+    await this.#options.secretFiles.remove(instance.id);
+  }
+
+  async alive(instance: InstanceRef): Promise<boolean> {
+    const found = await this.#find(await this.#options.engine(), instance.id);
+    return found.some(({ running }) => running);
+  }
+
+  async list(): Promise<readonly string[]> {
+    const engine = await this.#options.engine();
+    return [...new Set((await engine.containers.list()).map(({ mark }) => mark.instance))];
+  }
+
+  /** The last lines. The caller redacts. */
+  async output(instance: InstanceRef): Promise<string> {
+    const engine = await this.#options.engine();
+    const [found] = await this.#find(engine, instance.id);
+    if (found === undefined) return '';
+    let text = '';
+    for await (const { data } of engine.containers.output(found.id, { follow: false, tail: outputTail })) {
+      text += data.toString('utf8');
+    }
+    return text;
+  }
+
+  async forget(id: string): Promise<void> {
+    await this.#options.secretFiles.remove(id);
+  }
+
+  // ---- what a launch needs ---------------------------------------------------------------------------------------
+
+  #markOf({ app, service, incarnation, instance }: Launch): InstanceMark {
+    return { ...this.#options.owner, app: app.name, appId: incarnation, service: service.name, instance };
+  }
+
+  async #facts(launch: Launch, mark: InstanceMark): Promise<LaunchFacts> {
+    const { grants, secretFiles, placeholders } = this.#options;
+    this.#granted(launch);
+    return {
+      mark,
+      image: await this.#image(launch),
+      secrets: await this.#secrets(launch),
+      secretFiles: secretFiles.directory(mark.instance),
+      mounts: grants().mounts,
+      cdiDevices: launch.service.devices.flatMap((name) => grants().devices.get(name)?.cdi ?? []),
+      placeholders: placeholders(),
+    };
+  }
+
+  /** The id of the image on the engine. The operator's policy is asked again right before each pull. */
+  async #image({ service }: Launch): Promise<string> {
+    const { source } = service;
+    if (source.kind === 'build') throw new Fault('runtime-unsupported', 'images are not built here yet; name an image');
+    const reference = formatImage(source.image);
+    const refused = refuseImage(source.image, this.#options.grants().images);
+    if (refused !== null)
+      throw new Fault('runtime-refused', `${reference}: ${refused.why}; accepted: ${refused.accepted}`);
+    const { images } = await this.#options.engine();
+    const known = source.pull === 'always' ? null : await images.find(reference);
+    if (known !== null) return known.id;
+    if (source.pull === 'never') {
+      throw new Fault('runtime-refused', `${reference} is not on the engine, and pull_policy is never`);
+    }
+    this.#options.log.info('image-pull', { image: reference });
+    const { id } = await images.pull(reference, () => {}, AbortSignal.timeout(pullMs));
+    return id;
+  }
+
+  /** Throws what the operator does not grant. */
+  #granted({ app, service }: Launch): void {
+    const { mounts, devices } = this.#options.grants();
+    const allowed = ({ allowedApps, allowedServices }: Granted): boolean =>
+      allowedApps.includes(app.name) && allowedServices.includes(service.name);
+    for (const { name } of service.binds) {
+      const mount = mounts.get(name);
+      if (mount === undefined) throw new Fault('runtime-refused', `no [app_mounts.${name}] is declared`);
+      if (!allowed(mount)) throw new Fault('runtime-refused', `[app_mounts.${name}] does not allow this service`);
+      if (!existsSync(mount.source)) {
+        throw new Fault('runtime-refused', `[app_mounts.${name}]: ${mount.source} does not exist`);
+      }
+    }
+    for (const name of service.devices) {
+      const device = devices.get(name);
+      if (device === undefined) throw new Fault('runtime-refused', `no [app_devices.${name}] is declared`);
+      if (!allowed(device)) throw new Fault('runtime-refused', `[app_devices.${name}] does not allow this service`);
+    }
+  }
+
+  /** By environment name. Throws `secret-missing` with the names that have no value. */
+  async #secrets({ app, service, incarnation }: Launch): Promise<ReadonlyMap<string, string>> {
+    const values = new Map<string, string>();
+    const missing: string[] = [];
+    for (const { env, secret } of service.secrets) {
+      const value = await this.#options.secrets.read({ appId: incarnation, service: service.name, name: secret });
+      if (value === null) missing.push(secret);
+      else values.set(env, value);
+    }
+    if (missing.length === 0) return values;
+    const command = `turnpike apps secrets set ${app.name} ${service.name} ${missing[0]}`;
+    throw new Fault('secret-missing', `no value for ${missing.join(', ')}; set it with: ${command}`);
+  }
+
+  async #volumesAreOurs(launch: Launch): Promise<void> {
+    if (launch.service.volumes.length === 0) return;
+    const engine = await this.#options.engine();
+    const mark = this.#markOf(launch);
+    for (const { name } of launch.service.volumes) {
+      const found = await engine.volumes.find(volumeName(mark, launch.service.name, name));
+      if (found !== null) await engine.volumes.ensure(found.name, mark);
+    }
+  }
+
+  async #networks(engine: Engine, { app, service }: Launch, mark: InstanceMark): Promise<void> {
+    const policy = service.shape?.security.networkPolicy ?? 'isolated';
+    if (policy !== 'host' && service.shape?.network == null) {
+      await engine.networks.ensure(privateNetworkName(mark), appLabels(mark));
+    }
+    for (const { network, services } of app.sharedNetworks) {
+      if (services.includes(service.name)) {
+        await engine.networks.ensure(sharedNetworkName(network), ownerLabels(this.#options.owner));
+      }
+    }
+  }
+
+  /** Ports that are the same for every generation. */
+  #fixed({ service }: Launch): readonly PortBackend[] {
+    return service.publications.flatMap(({ container, address, hostPort }) =>
+      hostPort === null ? [] : [{ port: container, address: addressText(address, hostPort) }],
+    );
+  }
+
+  // ---- running containers ----------------------------------------------------------------------------------------
+
+  async #find(
+    engine: Engine,
+    instance: string,
+  ): Promise<readonly { readonly id: string; readonly running: boolean }[]> {
+    return (await engine.containers.list()).filter(({ mark }) => mark.instance === instance);
+  }
+
+  async #endsWithin(engine: Engine, id: string, ms: number): Promise<boolean> {
+    const { clock } = this.#options;
+    const limit = clock.monotonic() + ms;
+    for (;;) {
+      const container = await engine.containers.inspect(id);
+      if (container === null || !container.running) return true;
+      if (clock.monotonic() >= limit) return false;
+      await new Promise<void>((resolve) => clock.after(Math.min(pollMs, limit - clock.monotonic()), resolve));
+    }
+  }
+
+  async #endOf(engine: Engine, id: string): Promise<string> {
+    try {
+      await engine.containers.waitForEnd(id);
+      const container = await engine.containers.inspect(id);
+      if (container === null) return 'it was removed';
+      if (container.outOfMemory) return 'it ran out of memory';
+      return `it exited with ${container.exitCode}`;
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
+  }
+}
+
+/** Large images over slow lines; a pull that says nothing dies much earlier. */
+const pullMs = 60 * 60_000;
+
+function backendsOf({ service }: Launch, container: Container): readonly PortBackend[] {
+  return backedPorts(service).map((port) => {
+    const published = container.publications.find((each) => each.container === port);
+    if (published === undefined) throw new EngineError(0, `port ${port} of ${container.name} was not published`);
+    return { port, address: addressText(published.address, published.hostPort) };
+  });
+}
+
+/** What is published on every address is reached on loopback. */
+function addressText(address: string, port: number): string {
+  const host = address === '' || address === '::' ? '127.0.0.1' : address;
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
