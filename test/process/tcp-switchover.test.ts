@@ -216,16 +216,30 @@ describe('a tunnel', () => {
     expect(line).toMatchObject({ service: 'db', generation: 1, backend: first.address });
   });
 
-  it('outlives 20 reloads that concern it not', async () => {
+  it('outlives 20 reloads that concern it not, and no newcomer is refused meanwhile', async () => {
     const first = await Greeter.start(1);
     const { p, port, config } = await start(first, 2);
     const client = new Client(port);
     await client.greeting();
+    let running = true;
+    const outcomes: unknown[] = [];
+    const newcomers = Array.from({ length: 4 }, async () => {
+      while (running) {
+        const newcomer = new Client(port);
+        outcomes.push(await newcomer.greeting().catch((error: Error) => error.message));
+        newcomer.socket.end();
+        await sleep(2);
+      }
+    });
     for (let i = 0; i < 20; i++) {
       const result = await p.reload(config(`max_connections = ${100 + i}\n`));
       expect(result.outcome).toBe('applied');
       await client.says(`reload ${i}`);
     }
+    running = false;
+    await Promise.all(newcomers);
+    expect(outcomes.length).toBeGreaterThan(50);
+    expect(outcomes.filter((outcome) => outcome !== 1)).toEqual([]);
   });
 
   it('is closed at once when trusted_cidrs leave its peer out, and no other is', async () => {
@@ -264,6 +278,10 @@ describe('a reload', () => {
     const taken = second.address.split(':')[1];
     const refusals = [
       [config('max_connections = "lots"'), 'entrypoints.db.max_connections'],
+      ...['bogus', '0s', '-1s'].map((text) => [
+        config().replace('[[routers', `tcp_idle_timeout = "${text}"\n[[routers`),
+        'network_services.db.tcp_idle_timeout',
+      ]),
       [config().replace('service = "db"', 'service = "dba"'), 'there is no network service "dba"; did you mean "db"?'],
       [
         `${config()}[entrypoints.second]\naddress = "127.0.0.1:${taken}"\nprotocol = "tcp"\n` +

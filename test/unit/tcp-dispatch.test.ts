@@ -193,6 +193,37 @@ describe('one port for all', () => {
     await until('an answer', () => web.text.includes('308'));
   });
 
+  it('judges the client of a load balancer by its PROXY header, and by nothing behind it', async () => {
+    start();
+    const backend = await plane.backend((end) => end.send('in'));
+    const db = await tlsBackend('db.test');
+    const { over, services } = raw(backend, ['192.0.2.0/24']);
+    publish({
+      over: { ...over, proxyProtocolFrom: ['127.0.0.3/32'] },
+      services: [...services!, networkService('db', 1, [db.address])],
+      passing: [{ service: 'db', names: ['db.test'] }],
+    });
+    const header = (source: string): string => `PROXY TCP4 ${source} 192.0.2.1 1234 22\r\n`;
+    const through = async (text: string): Promise<End> => (await plane.client(port, '127.0.0.3')).send(text);
+    await (await through(`${header('192.0.2.7')}SSH-2.0-x\r\n`)).has('in');
+    expect(backend.ends[0]!.text).toBe('SSH-2.0-x\r\n');
+    await (await through(`${header('198.51.100.7')}SSH-2.0-x\r\n`)).isShut();
+    expect(refused('raw-source')).toBe(1);
+    await (await through(header('192.0.2.7') + header('192.0.2.7'))).isShut();
+    expect(refused('proxy')).toBe(1);
+    await (await through('SSH-2.0-x\r\n')).isShut();
+    expect(refused('proxy-expected')).toBe(1);
+    expect(backend.ends).toHaveLength(1);
+    const web = await through(header('198.51.100.7') + get);
+    await until('an answer', () => web.text.includes('308'));
+    const balancer = (await through(header('198.51.100.7'))).socket;
+    const passed = connectTls({ socket: balancer, servername: 'db.test', ca: ca.cert });
+    passed.write('select');
+    const [reply] = (await once(passed, 'data')) as [Buffer];
+    expect(reply.toString()).toBe('db.test heard select');
+    passed.destroy();
+  });
+
   it.each([
     ['a PROXY header of version 1', 'PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\nSSH-2.0-x\r\n', 'proxy'],
     ['a PROXY header of version 2', '\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0cxxxxxxxxxxxxSSH-2.0-x\r\n', 'proxy'],
