@@ -294,7 +294,7 @@ const rootKeys = {
   gate: defaulted(gate, 'Logins in front of apps.', '{}', gateDefaults),
   runtime: defaulted(
     choice('a container engine', ['auto', 'docker', 'podman', 'none']),
-    'Engine that runs apps: auto takes the one that answers; none leaves the processes to you. A change needs a restart.',
+    'Engine that runs apps: auto takes the one that answers; none leaves the processes to you.',
     '"auto"',
     'auto' as const,
     '"none"',
