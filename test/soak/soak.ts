@@ -1,0 +1,279 @@
+// The soak: every kind of customer at once, switches and reloads meanwhile, and then the question what is left.
+// Invariant: "flat" is measured, not seen: at the end nothing is claimed, open or in flight, every process has the
+// descriptors that it had before, and over the second half its memory has no slope that would be seen in a day.
+import { existsSync, readdirSync } from 'node:fs';
+import type { Pair } from '../support/certificates.ts';
+import { freePorts } from '../support/ports.ts';
+import { residentSize, Turnpike } from '../support/turnpike.ts';
+import { sleep, until, within } from '../support/wait.ts';
+import { type Customer, customers, type Dice } from './customers.ts';
+import { Mill, startEcho, startUdpEcho } from './mill.ts';
+
+export interface SoakOptions {
+  readonly seconds: number;
+  readonly ca: string;
+  readonly pair: Pair;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface SoakReport {
+  /** Everything that is wrong; empty: it is flat. */
+  readonly problems: readonly string[];
+  readonly visits: Readonly<Record<string, number>>;
+  readonly switches: number;
+  readonly reloads: number;
+  /** What memory gained over the second half by its slope, MiB, by process. */
+  readonly gainedMiB: Readonly<Record<string, number>>;
+}
+
+const miB = 1024 * 1024;
+/** By how much the memory of a process may rise over the second half: what a collector leaves lying about. */
+const mostGainMiB = 24;
+/** With less than this, a slope says nothing. */
+const leastSlopeSeconds = 60;
+/** For what is in work at a switch. */
+const drainMs = 1000;
+/** Gauges that count what is being worked on. */
+const gauges = /^turnpike_(http_requests_in_flight|entrypoint_connections|tcp_tunnels)(?:\{.*\})? (\d+)$/gm;
+
+export async function soak(options: SoakOptions): Promise<SoakReport> {
+  const [blue, green, echo, udpEcho] = await Promise.all([Mill.start(), Mill.start(), startEcho(), startUdpEcho()]);
+  const [web = 0, secure = 0, tcp = 0, udp = 0] = await freePorts(4);
+  const config = (header: string): string => `
+workers = 2
+[entrypoints.web]
+address = "127.0.0.1:${web}"
+protocol = "http"
+[entrypoints.websecure]
+address = "127.0.0.1:${secure}"
+protocol = "https"
+[entrypoints.bytes]
+address = "127.0.0.1:${tcp}"
+protocol = "tcp"
+[entrypoints.datagrams]
+address = "127.0.0.1:${udp}"
+protocol = "udp"
+[tls]
+redirect = false
+[[tls.certificate]]
+cert_file = "${options.pair.certFile}"
+key_file = "${options.pair.keyFile}"
+[log]
+access = false
+format = "json"
+[limits]
+backend_keep_alive_timeout = "1s"
+udp_idle_timeout = "1s"
+[external_routes."app.test"]
+to = ["${blue.address}"]
+response_headers = { set = { "X-Soak" = "${header}" } }
+[network_services.echo]
+tcp = "${echo.address}"
+[network_services.parrot]
+udp = "${udpEcho.address}"
+[[routers.tcp]]
+entrypoint = "bytes"
+service = "echo"
+[[routers.udp]]
+entrypoint = "datagrams"
+service = "parrot"
+`;
+  const p = await Turnpike.start({ config: config('0'), ...(options.env === undefined ? {} : { env: options.env }) });
+  const ports = { web, secure, tcp, udp, ca: options.ca };
+  const problems: string[] = [];
+  try {
+    // What is loaded, compiled and pooled by first use is there before anything is measured.
+    await crowd(ports, 1.5, problems);
+    const base = await settled(p, problems);
+    const memory = new Memory([p.pid, ...(await p.workerPids())]);
+    const operator = new Operator(p, [blue.address, green.address], config, problems);
+    const visits = await crowd(ports, options.seconds, problems, async () => {
+      memory.sample();
+      await operator.act();
+    });
+    const after = await settled(p, problems);
+    for (const [who, count] of Object.entries(after)) {
+      if (count !== base[who]) problems.push(`${who} has ${count} descriptors, and had ${base[who]}`);
+    }
+    const gainedMiB = memory.gained();
+    for (const [who, gain] of Object.entries(gainedMiB)) {
+      if (options.seconds >= leastSlopeSeconds && gain > mostGainMiB) problems.push(`${who} gained ${gain} MiB`);
+    }
+    problems.push(...p.bugs);
+    if ((await p.status()).workers.some(({ restarts }) => restarts > 0)) problems.push('a worker died');
+    return { problems, visits, switches: operator.switches, reloads: operator.reloads, gainedMiB };
+  } finally {
+    await p.kill();
+    p.forget();
+    for (const each of [blue, green, echo]) each.stop();
+  }
+}
+
+/** Everybody at once for so long. */
+async function crowd(
+  ports: Parameters<typeof customers>[0],
+  seconds: number,
+  problems: string[],
+  everySecond: () => Promise<void> = async () => {},
+): Promise<Record<string, number>> {
+  const visits: Record<string, number> = {};
+  const end = performance.now() + seconds * 1000;
+  const kinds = customers(ports);
+  const loop = async ({ kind, visit }: Customer, dice: Dice): Promise<void> => {
+    while (performance.now() < end) {
+      try {
+        await visit(dice);
+        visits[kind] = (visits[kind] ?? 0) + 1;
+      } catch (error) {
+        problems.push(`${kind}: ${(error as Error).message}`);
+      }
+      await sleep(4);
+    }
+  };
+  const loops = kinds.flatMap((customer, i) =>
+    Array.from({ length: customer.loops }, (_each, k) => loop(customer, seededDice(i * 100 + k))),
+  );
+  const watch = (async () => {
+    while (performance.now() < end) {
+      await everySecond();
+      await sleep(Math.min(1000, Math.max(0, end - performance.now())));
+    }
+  })();
+  await Promise.all([...loops, watch]);
+  for (const { leave } of kinds) leave();
+  return visits;
+}
+
+/** When nothing is in work any more: the descriptors of each process. What does not settle is a problem. */
+async function settled(p: Turnpike, problems: string[]): Promise<Record<string, number>> {
+  const busy = async (): Promise<string[]> => {
+    const metrics = [...(await p.metrics()).matchAll(gauges)]
+      .filter(([, , value]) => value !== '0')
+      .map(([line]) => line);
+    const { services } = await p.status();
+    const claims = services.flatMap(({ name, active, waiting, draining }) =>
+      active + waiting + draining.length > 0
+        ? [`${name}: ${active} claims, ${waiting} wait, ${draining.length} drain`]
+        : [],
+    );
+    return [...metrics, ...claims];
+  };
+  await until('everything to be over', async () => (await busy()).length === 0, {
+    timeoutMs: 5000,
+    everyMs: 100,
+  }).catch(async () => {
+    problems.push(...(await busy()).map((each) => `left over: ${each}`));
+  });
+  // Pools empty themselves a second later, and the question itself has a descriptor.
+  let last = '';
+  let since = performance.now();
+  for (;;) {
+    const counts = await descriptors(p);
+    const text = JSON.stringify(counts);
+    if (text !== last) since = performance.now();
+    last = text;
+    if (performance.now() - since > 2500) return counts;
+    await sleep(100);
+  }
+}
+
+async function descriptors(p: Turnpike): Promise<Record<string, number>> {
+  const pids = await p.workerPids();
+  await sleep(20);
+  const count = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length;
+  return Object.fromEntries([['supervisor', count(p.pid)], ...pids.map((pid, i) => [`worker ${i}`, count(pid)])]);
+}
+
+/** Switches back and forth, reloads in between. */
+class Operator {
+  switches = 0;
+  reloads = 0;
+  readonly #p: Turnpike;
+  readonly #addresses: readonly [string, string];
+  readonly #config: (header: string) => string;
+  readonly #problems: string[];
+  #stuck = false;
+
+  constructor(
+    p: Turnpike,
+    addresses: readonly [string, string],
+    config: (header: string) => string,
+    problems: string[],
+  ) {
+    this.#p = p;
+    this.#addresses = addresses;
+    this.#config = config;
+    this.#problems = problems;
+  }
+
+  async act(): Promise<void> {
+    if (this.#stuck) return;
+    try {
+      const { outcome } = await this.#p.reload(this.#config(String(++this.reloads)));
+      if (outcome !== 'applied') this.#problems.push(`a reload was ${outcome}`);
+      const to = this.#addresses[++this.switches % 2]!;
+      await within(drainMs * 3, 'a switch', this.#p.switchService('app.test', [to], { drainMs }));
+    } catch (error) {
+      this.#stuck = true;
+      this.#problems.push((error as Error).message);
+    }
+  }
+}
+
+class Memory {
+  readonly #pids: readonly number[];
+  readonly #samples: (readonly [number, readonly number[]])[] = [];
+
+  constructor(pids: readonly number[]) {
+    this.#pids = pids;
+  }
+
+  sample(): void {
+    this.#samples.push([
+      performance.now(),
+      this.#pids.map((pid) => (existsSync(`/proc/${pid}`) ? residentSize(pid) : 0)),
+    ]);
+  }
+
+  /** The slope of the second half by least squares, times its length. */
+  gained(): Record<string, number> {
+    const half = this.#samples.slice(Math.floor(this.#samples.length / 2));
+    const times = half.map(([at]) => at);
+    const length = (times.at(-1) ?? 0) - (times[0] ?? 0);
+    return Object.fromEntries(
+      this.#pids.map((_pid, i) => {
+        const gain =
+          (slope(
+            times,
+            half.map(([, sizes]) => sizes[i]!),
+          ) *
+            length) /
+          miB;
+        return [i === 0 ? 'supervisor' : `worker ${i - 1}`, Math.round(gain * 10) / 10];
+      }),
+    );
+  }
+}
+
+export function slope(x: readonly number[], y: readonly number[]): number {
+  const mean = (values: readonly number[]): number => values.reduce((sum, each) => sum + each, 0) / values.length;
+  const [mx, my] = [mean(x), mean(y)];
+  let above = 0;
+  let below = 0;
+  for (let i = 0; i < x.length; i++) {
+    above += (x[i]! - mx) * (y[i]! - my);
+    below += (x[i]! - mx) ** 2;
+  }
+  return below === 0 ? 0 : above / below;
+}
+
+/** The same visits in the same order, every time (mulberry32). */
+function seededDice(seed: number): Dice {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
