@@ -48,10 +48,10 @@ const openPath: Form<string> = text('a path like "/webhook", or "/webhook/*" for
   const rest = value.replace(/\/\*$/, '');
   if (!value.startsWith('/')) return new Refusal(`${quote(value)} does not begin with "/"`);
   if (rest.includes('*')) return new Refusal(`${quote(value)} has "*" elsewhere than as its last segment`);
-  if (!/^(\/[A-Za-z0-9._~!$&'()+,;=:@-]+)*\/?$/.test(rest) || /\/\.{1,2}(\/|$)/.test(rest)) {
+  if (!/^(\/[A-Za-z0-9._~!$&'()+,=:@-]+)*\/?$/.test(rest) || /\/\.{1,2}(\/|$)/.test(rest)) {
     return new Refusal(
       `${quote(value)} is not a plain path`,
-      "letters, digits and ._~!$&'()+,;=:@- between slashes, nothing encoded",
+      "letters, digits and ._~!$&'()+,=:@- between slashes, nothing encoded",
     );
   }
   return value;

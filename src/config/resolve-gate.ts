@@ -1,6 +1,6 @@
 // `[gate]` → who must log in where, and the gate of each external route.
 // Invariant: pure; a host that names a policy the gate never touches has no gate at all.
-import type { RouteGate } from '../model/snapshot.ts';
+import type { Host, RouteGate } from '../model/snapshot.ts';
 import type { DeclaredAppGate, DeclaredGate, GatePolicy } from './declared-gate.ts';
 import type { AppGateWritten } from './gate-keys.ts';
 import type { Config } from './schema.ts';
@@ -64,6 +64,41 @@ function resolveApps(config: Config, surroundings: Surroundings): ReadonlyMap<st
     apps.set(host, { policy, rationale, ...resolveDetails(details), origin: originOf(surroundings, path) });
   }
   return apps;
+}
+
+/** The host of login and dashboard, which the gate itself answers; none when it has no host. */
+export function gateHosts({ gate }: Config, surroundings: Surroundings): readonly Host[] {
+  const { settings, httpEntrypoints } = surroundings;
+  if (gate.host === null) return [];
+  const origin = originOf(surroundings, ['gate', 'host']);
+  const unchanged = { remove: [], set: [], add: [] };
+  return [
+    {
+      pattern: gate.host,
+      origin,
+      tls: 'auto',
+      entrypoints: httpEntrypoints,
+      minVersion: settings.minVersion,
+      clientAuth: null,
+      hsts: null,
+      routes: [
+        {
+          id: gate.host,
+          origin,
+          path: '/',
+          action: { kind: 'gate' },
+          hostHeader: null,
+          requestHeaders: unchanged,
+          responseHeaders: unchanged,
+          compression: null,
+          retry: false,
+          rateLimit: null,
+          gate: null,
+          limits: settings.limits,
+        },
+      ],
+    },
+  ];
 }
 
 /** The gate of each external route that has one, by canonical host. */

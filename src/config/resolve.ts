@@ -8,7 +8,7 @@ import type { FileContents } from './files.ts';
 import { defaultLimits, writtenLimits } from './limit-keys.ts';
 import { resolveAcme } from './resolve-acme.ts';
 import { resolveAppPolicies } from './resolve-apps.ts';
-import { hostGates, resolveGate } from './resolve-gate.ts';
+import { gateHosts, hostGates, resolveGate } from './resolve-gate.ts';
 import { resolveHost } from './resolve-host.ts';
 import { resolveNetworkService, resolveRouters } from './resolve-network.ts';
 import type { CertificateWritten, Config, EntrypointWritten } from './schema.ts';
@@ -48,7 +48,7 @@ export function resolveConfig(
     workers: config.workers,
     settings,
     entrypoints: [...config.entrypoints].map(([name, each]) => resolveEntrypoint(name, each, surroundings)),
-    hosts: routes.flatMap((each) => each.hosts),
+    hosts: [...routes.flatMap((each) => each.hosts), ...gateHosts(config, surroundings)],
     services: [
       ...routes.flatMap((each) => each.services),
       ...[...config.network_services].map(([name, each]) => resolveNetworkService(name, each, surroundings)),

@@ -38,6 +38,7 @@ export function placeExample(
   const ca = new TestCa(name);
   for (const [heading, body] of certificateTables(text)) placeCertificate(heading, body, text, directory, ca);
   for (const [, file] of text.matchAll(/\bca_file = "([^"]+)"/g)) place(directory, file!, ca.pem);
+  for (const [, file] of text.matchAll(/\btoken_file = "([^"]+)"/g)) place(directory, file!, 'an example\n');
   const file = join(directory, 'config.toml');
   writeFileSync(file, replace(text));
   return { file, ca };

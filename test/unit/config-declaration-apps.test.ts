@@ -498,6 +498,18 @@ allowed_domains = ["Example.net"]`);
     for (const host of hosts) expect(host.routes.map(({ gate }) => gate)).toEqual([expected, expected]);
   });
 
+  test('its own host is served by the gate itself, wherever hosts are served', async () => {
+    const { hosts } = await declare(
+      '[entrypoints.web]\naddress = ":80"\nprotocol = "http"\n[entrypoints.ssh]\naddress = ":22"\nprotocol = "tcp"\n[gate]\nhost = "home.test"',
+    );
+    expect(hosts.map(({ pattern, tls, entrypoints, origin }) => [pattern, tls, entrypoints, origin])).toEqual([
+      ['home.test', 'auto', ['web'], 'config.toml:8 gate.host'],
+    ]);
+    expect(hosts[0]!.routes.map(({ path, action, gate }) => [path, action, gate])).toEqual([
+      ['/', { kind: 'gate' }, null],
+    ]);
+  });
+
   test('what is said of a host stands under its canonical name, with its reason and its place', async () => {
     const { gate } = await declare(
       route(`gate = "open"\n[gate.apps."APP.test"]\nrationale = "${because}"\nopen_paths = ["/x"]`),

@@ -105,6 +105,7 @@ describe('docs/examples', () => {
       'front-end-and-api',
       'game-server',
       'git-host',
+      'home-server',
       'http-and-https',
       'many-tenants',
       'matrix',
