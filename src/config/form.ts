@@ -72,6 +72,11 @@ export function required<T>(form: Form<T>, doc: string, example: string): Key<T>
   return asKey({ kind: 'key', form, doc, fallback: null, absent: null, required: true, example });
 }
 
+/** Required too; when it is missing or refused `standIn` takes its place, so that the rest of its table can be checked. */
+export function needed<T>(form: Form<T>, doc: string, example: string, standIn: T): Key<T> & Present<T> {
+  return asKey({ kind: 'key', form, doc, fallback: null, absent: standIn, required: true, example });
+}
+
 export function optional<T>(form: Form<T>, doc: string, example: string): Key<T> & Present<T | null> {
   return asKey({ kind: 'key', form, doc, fallback: null, absent: null, required: false, example });
 }
@@ -337,7 +342,7 @@ export function table<K extends Keys>(what: string, keys: K): Form<Read<K>> {
         let value: unknown;
         if (member !== undefined) value = key.form.read(member, [...path, name], findings);
         else if (key.required) findings.error([...path, name], 'is missing', key.form.accepts, 'key');
-        if (value === undefined && key.required) whole = false;
+        if (value === undefined && key.required && key.absent === null) whole = false;
         result[name] = value ?? key.absent;
       }
       return whole ? (result as Read<K>) : undefined;

@@ -34,9 +34,11 @@ export interface Display {
   readonly upstream: Upstream | null;
   /** Launch surfaces, by key. */
   readonly launch: readonly LaunchSurface[];
-  /** Unknown top-level keys of a YAML manifest as canonical JSON text; '{}' for none. */
-  readonly extensions: string;
+  /** Unknown top-level keys of a YAML manifest. */
+  readonly extensions: { readonly [key: string]: Json };
 }
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 export interface Upstream {
   readonly kind: 'github' | 'dockerhub' | 'internal' | 'manual';

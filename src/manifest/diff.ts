@@ -52,7 +52,7 @@ function partsOf(app: App): ReadonlyMap<string, string> {
   addPresent('display/description', description);
   addPresent('display/upstream', upstream);
   for (const { key, ...surface } of launch) add(`interface/${key}`, surface);
-  addPresent('display/extensions', extensions === '{}' ? null : extensions);
+  for (const [key, value] of Object.entries(extensions)) add(`extension/${key}`, value);
   for (const { name, value } of app.env) add(`env/${name}`, value);
   for (const { network, services } of app.sharedNetworks) add(`network/${network}`, services);
   if (!app.telemetryLogs) add('telemetry/logs', false);
