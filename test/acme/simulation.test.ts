@@ -2,6 +2,7 @@
 // processes that die with the lease in their hands.
 import { afterEach, describe, expect, it } from 'vitest';
 import { AcmeNode, AcmeWorld, randomFrom, settingsFor } from '../support/acme-world.ts';
+import { MemoryStore } from '../support/memory-store.ts';
 import { SimulatedCa } from '../support/simulated-ca.ts';
 
 const hour = 3_600_000;
@@ -30,10 +31,11 @@ async function simulate(seed: number, announces: boolean) {
   const ca = new SimulatedCa({ url, now: world.now, random, lifetime: lifetimeOf, announces });
   ca.nonceTrouble = 0.5;
   ca.unreachable.add(broken);
+  const store = new MemoryStore();
   let names = [...hosts, broken];
   const start = async (skewMs = 0): Promise<void> => {
     const settings = settingsFor({ issuers: [ca], names });
-    node = await AcmeNode.start(world, { settings, random, pollMs: 2 * hour, skewMs });
+    node = await AcmeNode.start(world, { settings, store, random, pollMs: 2 * hour, skewMs });
   };
   let node: AcmeNode;
   await start();
@@ -43,7 +45,6 @@ async function simulate(seed: number, announces: boolean) {
   const look = (): void => {
     const now = world.now();
     const current = new Map(node.renewals.certificates.flatMap((each) => each.names.map((name) => [name, each])));
-    const known = new Map([...ca.signed.values()].map((each) => [each.id, each]));
     for (const name of names) {
       const certificate = current.get(name);
       if (certificate === undefined) {
@@ -51,7 +52,7 @@ async function simulate(seed: number, announces: boolean) {
         continue;
       }
       issued.add(name);
-      const { revokedAt } = known.get(certificate.id)!;
+      const { revokedAt } = ca.signed.get(certificate.id)!;
       if (certificate.notAfter <= now) expired.push(`${name} expired, day ${(now - world.now()) / day}`);
       // What the CA announces a day ahead must be over by then.
       if (revokedAt !== null) expired.push(`${name} is served revoked`);

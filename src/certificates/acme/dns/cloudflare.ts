@@ -28,7 +28,7 @@ export class CloudflareKeeper implements TxtKeeper {
   readonly label = 'Cloudflare';
   readonly #options: CloudflareOptions;
   readonly #base: string;
-  /** Zone ids by zone name: they never change, and names that are no zone are asked about anew. */
+  /** Zone ids by record name. Not by zone: a name may lie in a zone below one that is known. */
   readonly #zones = new Map<string, string>();
 
   constructor(options: CloudflareOptions) {
@@ -61,17 +61,17 @@ export class CloudflareKeeper implements TxtKeeper {
 
   /** The longest suffix of the name that is a zone of this account. */
   async #zoneOf(name: string, signal: AbortSignal): Promise<string> {
+    const known = this.#zones.get(name);
+    if (known !== undefined) return known;
     const labels = name.split('.');
     for (let i = 0; i < labels.length - 1; i++) {
       const suffix = labels.slice(i).join('.');
-      const known = this.#zones.get(suffix);
-      if (known !== undefined) return known;
       const query = new URLSearchParams({ name: suffix, per_page: '1' });
       const { result } = await this.#ask({ method: 'GET', url: `${this.#base}/zones?${query}` }, signal);
       const [zone] = list<{ id?: unknown }>(result);
       if (typeof zone?.id !== 'string') continue;
       const id = encodeURIComponent(zone.id);
-      this.#zones.set(suffix, id);
+      this.#zones.set(name, id);
       return id;
     }
     throw new AcmeFailure('presentation', `Cloudflare: no zone for ${name} is within reach of this token`);

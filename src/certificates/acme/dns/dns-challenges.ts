@@ -11,7 +11,7 @@ import type { TxtKeeper, TxtRecord } from './txt-keeper.ts';
 
 export interface DnsChallengesDeps {
   readonly keeper: TxtKeeper;
-  readonly lookUp: LookUp;
+  readonly lookUp: Pick<LookUp, 'delegated' | 'authorities' | 'sees'>;
   readonly clock: Clock;
   readonly log: Log;
   /** Until every server in charge shows a record. */
