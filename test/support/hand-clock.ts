@@ -41,6 +41,11 @@ export class HandClock implements Clock {
     this.#now = until;
   }
 
+  /** When the next timer falls due; null: there is none. */
+  get nextAt(): number | null {
+    return this.#entries.reduce<number | null>((least, { at }) => (least === null || at < least ? at : least), null);
+  }
+
   /** Timers that are still to run. */
   get pending(): number {
     return this.#entries.length;

@@ -96,13 +96,16 @@ async function answerOf(
   const base = { certificate: certificate.id, checkedAt: now };
   try {
     const said = await issuer.renewalInfo(certificate.chain, signal);
-    if (said === null) return { ...base, window: null, explanationUrl: null, askAgainAt: now + longestMs };
+    if (said === null) return { ...base, window: null, explanationUrl: null, askAgainAt: together(now, longestMs) };
     const wait = Math.min(longestMs, Math.max(shortestMs, said.retryAfterMs ?? usualMs));
     const { start, end, explanationUrl } = said;
     const window = end > start ? { start, end } : (known?.window ?? null);
-    return { ...base, window, explanationUrl, askAgainAt: now + wait };
+    return { ...base, window, explanationUrl, askAgainAt: together(now, wait) };
   } catch {
     const { window = null, explanationUrl = null } = known ?? {};
-    return { ...base, window, explanationUrl, askAgainAt: now + failedMs };
+    return { ...base, window, explanationUrl, askAgainAt: together(now, failedMs) };
   }
 }
+
+/** Not before `wait` is over, and with others that wait as long. */
+const together = (now: number, wait: number): number => Math.ceil((now + wait) / (wait / 2)) * (wait / 2);

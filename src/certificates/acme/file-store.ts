@@ -22,6 +22,7 @@ import { issuerOf, readPair } from './pair.ts';
 import {
   type AcmeStore,
   isNewer,
+  isSame,
   type NewCertificate,
   type StoredCertificate,
   type StoredEntry,
@@ -67,9 +68,9 @@ export class FileStore implements AcmeStore {
     return found;
   }
 
-  async certificates(): Promise<readonly StoredEntry[]> {
+  async certificates(known: (id: string) => Version | null): Promise<readonly StoredEntry[]> {
     const names = (await entriesOf(this.#certificates)).filter((each) => each.isDirectory()).map(({ name }) => name);
-    return await Promise.all(names.toSorted().map((id) => this.#entry(id)));
+    return await Promise.all(names.toSorted().map((id) => this.#entry(id, known(id))));
   }
 
   async stamp(): Promise<string> {
@@ -159,11 +160,12 @@ export class FileStore implements AcmeStore {
     return join(this.directory, name);
   }
 
-  async #entry(id: string): Promise<StoredEntry> {
+  async #entry(id: string, known: Version | null): Promise<StoredEntry> {
     const directory = join(this.#certificates, id);
     const problems: string[] = [];
     for (const version of await versionsIn(directory)) {
       const path = join(directory, versionName(version));
+      if (isSame(version, known)) return { id, current: 'known', problems };
       try {
         return { id, current: { version, ...(await readVersion(path, id)) }, problems };
       } catch (error) {

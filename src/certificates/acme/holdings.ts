@@ -3,7 +3,7 @@
 // certificates is the later one is told by their versions, never by a clock.
 import type { Clock } from '../../base/clock.ts';
 import type { Held } from './planner.ts';
-import { type AcmeStore, isNewer, type NewCertificate, type StoredCertificate } from './store.ts';
+import { type AcmeStore, isNewer, type NewCertificate, type StoredCertificate, type Version } from './store.ts';
 
 interface Holding {
   readonly stored: StoredCertificate;
@@ -57,13 +57,19 @@ export class Holdings {
     const stamp = await this.#store.stamp();
     if (stamp === this.#stamp) return false;
     let changed = false;
+    const known = (id: string): Version | null => this.#entries.get(id)?.stored.version ?? null;
     const problems: string[] = [];
     const seen = new Set<string>();
-    for (const { id, current, problems: broken } of await this.#store.certificates()) {
+    for (const { id, current, problems: broken } of await this.#store.certificates(known)) {
       seen.add(id);
       problems.push(...broken);
       const before = this.#entries.get(id);
-      if (current === null || (before !== undefined && !isNewer(current.version, before.stored.version))) continue;
+      if (
+        current === null ||
+        current === 'known' ||
+        (before !== undefined && !isNewer(current.version, before.stored.version))
+      )
+        continue;
       this.#hold(id, current, null);
       changed = true;
     }

@@ -58,21 +58,6 @@ export function limitsOf(directory: string): CaLimits {
   return isHostOf(directory, 'letsencrypt.org') && !directory.includes('staging') ? letsEncrypt : anyCa;
 }
 
-/** CAs that browsers trust: they sign for public names and addresses only. */
-export function isPublicCa(directory: string): boolean {
-  return publicCas.some((domain) => isHostOf(directory, domain));
-}
-
-const publicCas = [
-  'letsencrypt.org',
-  'zerossl.com',
-  'pki.goog',
-  'buypass.com',
-  'ssl.com',
-  'sectigo.com',
-  'actalis.com',
-];
-
 function isHostOf(url: string, domain: string): boolean {
   const host = URL.canParse(url) ? new URL(url).hostname : '';
   return host === domain || host.endsWith(`.${domain}`);

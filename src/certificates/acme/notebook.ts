@@ -10,7 +10,9 @@ export class Notebook {
   readonly #document: FencedDocument;
   readonly #clock: Clock;
   #journal: Journal = emptyJournal;
-  #written: Journal | null = emptyJournal;
+  /** As in the store, and its text. */
+  #written: Journal = emptyJournal;
+  #text: string | null = null;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(store: AcmeStore, clock: Clock) {
@@ -25,7 +27,13 @@ export class Notebook {
   /** What others wrote. Something of our own that waits to be written is kept, unless others had the lease meanwhile. */
   async refresh(discard = false): Promise<void> {
     if (this.isDirty && !discard) return;
-    this.#journal = parseJournal(await this.#document.read(), this.#clock.now());
+    const text = await this.#document.read();
+    if (text === this.#text) {
+      this.#journal = this.#written;
+      return;
+    }
+    this.#text = text;
+    this.#journal = parseJournal(text, this.#clock.now());
     this.#written = this.#journal;
   }
 
@@ -46,8 +54,10 @@ export class Notebook {
     const task = this.#writing.then(async () => {
       const journal = this.#journal;
       if (this.#written === journal) return;
-      await this.#document.write(term, `${JSON.stringify(journal)}\n`);
+      const text = `${JSON.stringify(journal)}\n`;
+      await this.#document.write(term, text);
       this.#written = journal;
+      this.#text = text;
     });
     this.#writing = task.catch(() => {});
     return wanted === this.#written ? Promise.resolve() : task;

@@ -3,6 +3,7 @@
 import { createPrivateKey } from 'node:crypto';
 import type { Certificate } from '../../model/snapshot.ts';
 import { fingerprintOf, namesOf, readChain } from '../x509.ts';
+import { commonName } from './chain.ts';
 
 /** Throws a sentence about what keeps the pair from being served. */
 export function readPair(chainPem: string, keyPem: string, id: string): Certificate {
@@ -27,6 +28,5 @@ export function readPair(chainPem: string, keyPem: string, id: string): Certific
 
 /** Common name of who signed the leaf, for people. */
 export function issuerOf(chainPem: string): string {
-  const issuer = readChain(chainPem)[0]?.issuer ?? '';
-  return /^CN=(.*)$/m.exec(issuer)?.[1] ?? issuer.replaceAll('\n', ', ');
+  return commonName(readChain(chainPem)[0]?.issuer ?? '');
 }

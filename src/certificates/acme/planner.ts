@@ -3,8 +3,7 @@
 // asked for is cut short.
 
 import { authorityState, type Journal, type Pause, pauseAt, type TargetState, targetState } from './journal.ts';
-import { isPublicCa, type Room, roomFor } from './ledger.ts';
-import { isPrivateName } from './private-names.ts';
+import { type Room, roomFor } from './ledger.ts';
 import { dueTime, type Urgency, urgencyOf, type Validity } from './renewal-time.ts';
 
 export interface Target {
@@ -14,6 +13,8 @@ export interface Target {
   readonly names: readonly string[];
   /** Entry of a wildcard that would do as well; null: none. */
   readonly coveredBy: string | null;
+  /** CAs that may sign for it, in order of preference. */
+  readonly directories: readonly string[];
   /** Why there can be no order at all; null: there can. */
   readonly impossible: string | null;
 }
@@ -30,8 +31,6 @@ export interface Situation {
   readonly targets: readonly Target[];
   readonly held: ReadonlyMap<string, Held>;
   readonly journal: Journal;
-  /** In order of preference. */
-  readonly directories: readonly string[];
   /** Entries that an operator wants renewed now. */
   readonly forced: ReadonlySet<string>;
 }
@@ -91,14 +90,13 @@ function rowOf(target: Target, situation: Situation): PlanRow {
   if (target.impossible !== null) return none(target.impossible);
   const cover = isForced ? null : coverOf(target, situation);
   if (cover !== null) return none(cover);
-  const directories = situation.directories.filter((url) => signs(url, names));
-  if (directories.length === 0) return none('no public CA signs for such a name');
+  if (target.directories.length === 0) return none('no CA that is configured signs for such a name');
 
   const due = dueOf(held, state, isForced, now);
   const pause = effectivePause(state, urgency, isForced, now);
   const start = Math.max(due.at, pause?.until ?? 0);
   const announced = held !== null && isAnnounced(held, state);
-  const options = directories.map((directory): Option => {
+  const options = target.directories.map((directory): Option => {
     // What is announced by one CA says nothing to another.
     const replaces = announced && held.directory === directory;
     return { directory, replaces, ...whenAt(directory, target, replaces, start, situation) };
@@ -184,8 +182,4 @@ function choose(options: readonly Option[], failures: number, urgency: PlanRow['
 /** The CA has said when, and this successor is named for the first time. */
 export function isAnnounced({ certificate }: Held, { announced, notReplaced }: TargetState): boolean {
   return announced?.certificate === certificate.id && announced.window !== null && notReplaced !== certificate.id;
-}
-
-function signs(directory: string, names: readonly string[]): boolean {
-  return !isPublicCa(directory) || !names.some(isPrivateName);
 }

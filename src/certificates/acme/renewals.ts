@@ -43,8 +43,10 @@ export interface RenewalDeps {
 /** Orders at the same time. */
 const concurrency = 4;
 const defaultPollMs = 10_000;
-/** However good the plan is: clocks jump. */
-const longestSleepMs = 3_600_000;
+/** However good the plan is. */
+const longestSleepMs = 3 * 3_600_000;
+/** A wall clock that moves so much more or less than time passes has been set. */
+const clockJumpMs = 60_000;
 const busyRetryMs = 5_000;
 const storeRetryMs = { first: 60_000, longest: 600_000 } as const;
 
@@ -65,6 +67,7 @@ export class Renewals {
   #poll: Timer | null = null;
   #storeTrouble: { readonly since: number; readonly failures: number; readonly detail: string } | null = null;
   #lastTerm = 0;
+  #clockOffset: number;
 
   constructor(deps: RenewalDeps) {
     const { store, clock, holder } = deps;
@@ -73,6 +76,7 @@ export class Renewals {
     this.#holdings = new Holdings(store, clock);
     this.#notebook = new Notebook(store, clock);
     this.#unused = new Upkeep(clock);
+    this.#clockOffset = clock.now() - clock.monotonic();
   }
 
   /** Reads the store, so that what is there can be served from the first moment on. Orders nothing. */
@@ -211,7 +215,11 @@ export class Renewals {
   }
 
   async #lookAround(): Promise<void> {
-    if (await this.#refreshes()) this.check();
+    const { clock } = this.#deps;
+    const offset = clock.now() - clock.monotonic();
+    const jumped = Math.abs(offset - this.#clockOffset) > clockJumpMs;
+    this.#clockOffset = offset;
+    if ((await this.#refreshes()) || jumped) this.check();
   }
 
   /** False, without a word, when the store cannot be read right now: a pass will say so. */
@@ -225,9 +233,10 @@ export class Renewals {
     }
   }
 
-  async #refresh(): Promise<void> {
+  /** `discard`: another process had the lease; what was noted here and not written is not to hide what it wrote. */
+  async #refresh(discard = false): Promise<void> {
     const changed = await this.#holdings.refresh();
-    await this.#notebook.refresh();
+    await this.#notebook.refresh(discard);
     this.#replan();
     if (changed && this.#started) await this.#changed();
   }
@@ -240,7 +249,6 @@ export class Renewals {
       targets: this.#targets(),
       held: this.#holdings.held(),
       journal: this.#notebook.journal,
-      directories: this.#settings?.directories.map(({ url }) => url) ?? [],
       forced: this.#forced,
     });
   }
@@ -289,9 +297,8 @@ export class Renewals {
     onLease(lease.term);
     try {
       // Others may have been at it between the last look and the lease.
-      await this.#notebook.refresh(lease.term !== this.#lastTerm + 1);
+      await this.#refresh(lease.term !== this.#lastTerm + 1);
       this.#lastTerm = lease.term;
-      await this.#refresh();
       await task();
     } finally {
       onLease(null);
@@ -318,13 +325,18 @@ export class Renewals {
     await this.#notebook.flush(term);
     await this.#ask(lease);
     await this.#orderAll(lease);
+    if (this.#unused.isDue()) await this.#tidy();
+    await this.#notebook.flush(term);
+  }
+
+  /** Counts for how long entries have had no host, and removes those that have had none for long enough. */
+  async #tidy(): Promise<void> {
     const wanted = new Set(this.#targets().map(({ id }) => id));
     this.#notebook.note((journal) => this.#unused.count(journal, this.#holdings.ids, wanted));
     for (const id of this.#unused.over(this.#notebook.journal)) {
       await this.#holdings.remove(id);
       this.#deps.log.info('certificate-removed', { entry: id, unusedDays: unusedLimitMs / 86_400_000 });
     }
-    await this.#notebook.flush(term);
   }
 
   /** Starts what is due, a few at a time, until nothing is; what fails has its pause by then. */
@@ -374,7 +386,6 @@ export class Renewals {
     );
     if (asked === null) return;
     this.#notebook.note(asked);
-    await this.#notebook.flush(lease.term);
   }
 
   #nextAnnouncement(): number {

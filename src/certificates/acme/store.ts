@@ -18,10 +18,10 @@ export interface StoredCertificate {
   readonly directory: string | null;
 }
 
-/** One name set. `current` null: nothing in it can be used. */
+/** One name set. `current` null: nothing in it can be used; `known`: what the caller has. */
 export interface StoredEntry {
   readonly id: string;
-  readonly current: StoredCertificate | null;
+  readonly current: StoredCertificate | 'known' | null;
   /** What is broken in it, for people; an older version may be served meanwhile. */
   readonly problems: readonly string[];
 }
@@ -39,8 +39,8 @@ export interface NewCertificate {
  * can stand beside the files: all it needs is `create`, which only one of many succeeds with.
  */
 export interface AcmeStore {
-  /** Every entry, each judged by itself: a broken one costs the others nothing. */
-  certificates(): Promise<readonly StoredEntry[]>;
+  /** Every entry, each judged by itself: a broken one costs the others nothing. `known` ones are not read again. */
+  certificates(known: (id: string) => Version | null): Promise<readonly StoredEntry[]>;
   /** Changes whenever `certificates` may give something else. */
   stamp(): Promise<string>;
   /** Durable, and of a version that counts, when it resolves. */
@@ -62,6 +62,10 @@ export function entryId(names: readonly string[]): string {
   if (first.startsWith('*.')) return `+wildcard${first.slice(1)}`;
   if (first.startsWith('[')) return `+ip.${first.slice(1, -1).replaceAll(':', '-')}`;
   return first;
+}
+
+export function isSame(a: Version, b: Version | null): boolean {
+  return a.term === b?.term && a.serial === b.serial;
 }
 
 export function isNewer(a: Version, b: Version): boolean {
