@@ -131,10 +131,16 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
   #arrive(): void {
     const { head, connection, record } = this;
     const match = matchHost(head, connection, this.#host.plans);
+    record.host = match.host;
+    // By the target as it was sent: another spelling of it is not what a CA asks for.
+    const proof = this.#host.challenges.answerTo(head, match.host);
+    if (proof !== null) {
+      this.#answer(proof, 'acme-challenge');
+      return;
+    }
     if (match.plan?.pathsDecide === true) {
       const target = canonicalTarget(head.target);
       if (target === null) {
-        record.host = match.host;
         this.#refuse(new Fault('bad-request', 'a path with more than one meaning'), null);
         return;
       }
@@ -142,12 +148,6 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     }
     const plan = match.plan === null ? null : match.plan.route(head.target);
     this.#plan = plan;
-    record.host = match.host;
-    const proof = this.#host.challenges.answerTo(head, match.host);
-    if (proof !== null) {
-      this.#answer(proof, 'acme-challenge');
-      return;
-    }
     record.route = plan === null ? '' : plan.route.id;
     const arrival = judgeArrival(head, connection, match, plan, this);
     switch (arrival.kind) {
