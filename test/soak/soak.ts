@@ -32,7 +32,7 @@ const mostGainMiB = 24;
 /** With less than this, a slope says nothing. */
 const leastSlopeSeconds = 60;
 /** For what is in work at a switch. */
-const drainMs = 1000;
+const drainMs = 3000;
 /** Gauges that count what is being worked on. */
 const gauges = /^turnpike_(http_requests_in_flight|entrypoint_connections|tcp_tunnels)(?:\{.*\})? (\d+)$/gm;
 
