@@ -38,7 +38,7 @@ export function compileSettings(
     entrypoint,
     routes,
     clock,
-    source: new SourcePolicy(entrypoint.trustedCidrs),
+    source: SourcePolicy.of(entrypoint),
     cells,
     connections: shareOf(entrypoint.maxConnections, workers),
     connectionsPerPeer: shareOf(entrypoint.limits.connectionsPerPeer, workers),

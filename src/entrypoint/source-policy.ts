@@ -2,6 +2,7 @@
 // Invariant: an IPv4 address is the same peer whether it comes as 1.2.3.4 or as ::ffff:1.2.3.4, in lists and in questions.
 import { isIPv4 } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import type { Entrypoint } from '../model/snapshot.ts';
 
 /** Inclusive, sorted, not overlapping: a question is one binary search. */
 interface Ranges<T> {
@@ -45,10 +46,18 @@ export class SourcePolicy {
     this.#allowed = trustedCidrs.length === 0 ? null : new CidrSet(trustedCidrs);
   }
 
+  /** Where a login is asked for nobody comes in, as long as nobody tells who is logged in. */
+  static of({ trustedCidrs, requiresSession }: Pick<Entrypoint, 'trustedCidrs' | 'requiresSession'>): SourcePolicy {
+    return requiresSession === null ? new SourcePolicy(trustedCidrs) : nobody;
+  }
+
   admits(address: string): boolean {
     return this.#allowed === null || this.#allowed.has(address);
   }
 }
+
+/** Networks, and none of them. */
+const nobody = new SourcePolicy(['0.0.0.0/32']);
 
 /** `::ffff:1.2.3.4` → `1.2.3.4`, a zone index dropped; anything else as it is. */
 export function plainAddress(address: string): string {

@@ -161,7 +161,7 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
 
   #compile({ entrypoint, udp }: EntrypointRoutes, table: RoutingTable): RelaySettings {
     const service = udp === null ? undefined : table.services.get(udp.service);
-    const policy = new SourcePolicy(entrypoint.trustedCidrs);
+    const policy = SourcePolicy.of(entrypoint);
     const { active, accepted, received, sent, refused } = this.#shared.cells(entrypoint.name);
     const { limits } = table.part.settings;
     return {

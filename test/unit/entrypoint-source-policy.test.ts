@@ -77,4 +77,14 @@ describe('a source policy', () => {
     expect(new SourcePolicy(['10.0.0.0/8']).admits('203.0.113.1')).toBe(false);
     expect(new SourcePolicy(['10.0.0.0/8']).admits('10.0.0.1')).toBe(true);
   });
+
+  it('lets nobody in where a login is asked for', () => {
+    const addresses = ['127.0.0.1', '10.1.2.3', '::1', '::ffff:10.1.2.3', '2001:db8::1'];
+    const open = SourcePolicy.of({ trustedCidrs: [], requiresSession: null });
+    expect(addresses.filter((each) => open.admits(each))).toEqual(addresses);
+    for (const trustedCidrs of [[], ['0.0.0.0/0', '::/0'], ['10.0.0.0/8']]) {
+      const closed = SourcePolicy.of({ trustedCidrs, requiresSession: 'blog' });
+      expect(addresses.filter((each) => closed.admits(each))).toEqual([]);
+    }
+  });
 });
