@@ -51,7 +51,7 @@ export class CertificateStore {
   #signLeaf: SignLeaf = null;
   /** By the files of the pair: a reload finds what is in memory by these. */
   #pairs = new Map<string, Pair>();
-  #result: StoreResult = { part: { certificates: [], defaultId: null, internalCa: false }, problems: [], warnings: [] };
+  #result: StoreResult = { part: { certificates: [], defaultId: null, internalCa: false, pending: [] }, problems: [], warnings: [] };
   #onChange: ((part: CertificatesPart) => void) | null = null;
   #renewal: Timer | null = null;
   /** Loads run one after the other. */
@@ -190,7 +190,7 @@ export class CertificateStore {
       else byId.set(chosen.id, chosen);
       defaultId = chosen?.id ?? null;
     }
-    return { part: { certificates: [...byId.values()], defaultId, internalCa: tls.internalCa }, problems, warnings };
+    return { part: { certificates: [...byId.values()], defaultId, internalCa: tls.internalCa, pending: [] }, problems, warnings };
   }
 
   #settle(result: StoreResult): void {
@@ -229,7 +229,7 @@ async function defaultFor(
   certificates: readonly Certificate[],
   signLeaf: SignLeaf,
 ): Promise<Certificate | null> {
-  const index = certificateIndex({ certificates, defaultId: null, internalCa });
+  const index = certificateIndex({ certificates, defaultId: null, internalCa, pending: [] });
   const choice = chooseCertificate(index, defaultName!, defaultName);
   if (choice.kind === 'certificate') return choice.certificate;
   return choice.kind === 'internal' && signLeaf !== null ? signLeaf(choice.name) : null;

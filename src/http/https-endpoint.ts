@@ -1,7 +1,7 @@
 // Whether and where a host can be reached over TLS: the precondition of every redirect to https.
-// Invariant: null unless a bound TLS entrypoint serves the host and a certificate is usable or obtainable at once.
-
-import { certificateIndex, hasCertificateFor } from '../model/certificate-index.ts';
+// Invariant: null unless a bound TLS entrypoint serves the host and a certificate is usable or obtainable at once; for
+// `always`, unless one will be.
+import { certificateFor, certificateIndex } from '../model/certificate-index.ts';
 import { endsTls } from '../model/entrypoint-protocol.ts';
 import type { RoutingTable } from '../model/routing-table.ts';
 import type { CertificatesPart, Host } from '../model/snapshot.ts';
@@ -18,7 +18,9 @@ export function httpsEndpoint(
   table: RoutingTable,
   certificates: CertificatesPart,
 ): HttpsEndpoint | null {
-  if (!hasCertificateFor(certificateIndex(certificates), name, host.pattern)) return null;
+  const certificate = certificateFor(certificateIndex(certificates), name, host.pattern);
+  // While the first certificate is on its way only who may never be served in plaintext is sent to where it will be.
+  if (certificate === null || (certificate === 'soon' && host.tls !== 'always')) return null;
   for (const entrypointName of host.entrypoints) {
     const entrypoint = table.entrypoints.get(entrypointName)?.entrypoint;
     if (entrypoint === undefined) continue;

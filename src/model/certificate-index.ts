@@ -11,6 +11,7 @@ export interface CertificateIndex {
   /** For clients without a (known) name. */
   readonly fallback: Certificate | null;
   readonly internalCa: boolean;
+  readonly pending: ReadonlySet<string>;
 }
 
 interface SourceIndex {
@@ -51,6 +52,7 @@ function build(part: CertificatesPart): CertificateIndex {
     byId,
     fallback: part.defaultId === null ? null : (byId.get(part.defaultId) ?? null),
     internalCa: part.internalCa,
+    pending: new Set(part.pending),
   };
 }
 
@@ -91,10 +93,15 @@ export function fallbackCertificate(index: CertificateIndex): CertificateChoice 
   return index.fallback === null ? none : { kind: 'certificate', certificate: index.fallback, why: 'default' };
 }
 
-/** True when a certificate that covers `name` is there or can be signed at once: "an HTTPS endpoint exists". */
-export function hasCertificateFor(index: CertificateIndex, name: string, pattern: string | null): boolean {
+/**
+ * Whether "an HTTPS endpoint exists": a certificate that covers `name` is there or can be signed at once (`now`), or a CA has
+ * been, or will be, asked for the first one (`soon`, also when the internal CA stands in meanwhile).
+ */
+export function certificateFor(index: CertificateIndex, name: string, pattern: string | null): 'now' | 'soon' | null {
   const choice = chooseCertificate(index, name, pattern);
-  return choice.kind === 'internal' || (choice.kind === 'certificate' && choice.why !== 'default');
+  if (choice.kind === 'certificate' && choice.why !== 'default') return 'now';
+  if (pattern !== null && index.pending.has(pattern)) return 'soon';
+  return choice.kind === 'internal' ? 'now' : null;
 }
 
 function coveringCertificate(index: CertificateIndex, name: string): CertificateChoice | null {

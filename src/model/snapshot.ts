@@ -387,6 +387,8 @@ export interface CertificatesPart {
   readonly defaultId: string | null;
   /** The internal CA signs leaves on demand for configured names that have no other certificate. */
   readonly internalCa: boolean;
+  /** Patterns of hosts whose first certificate has been ordered, or will be: they have none yet. */
+  readonly pending: readonly string[];
 }
 
 export interface Certificate {

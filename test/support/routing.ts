@@ -174,7 +174,7 @@ export function routing(over: Partial<RoutingPart> = {}): RoutingPart {
 }
 
 export const noHealth: HealthPart = { down: {} };
-export const noCertificates: CertificatesPart = { certificates: [], defaultId: null, internalCa: false };
+export const noCertificates: CertificatesPart = { certificates: [], defaultId: null, internalCa: false, pending: [] };
 export const noChallenges: ChallengesPart = { http: [], alpn: [] };
 export const noGate: GatePart = { overrides: {}, settings: defaultGateSettings };
 export const testKeys: KeysPart = {

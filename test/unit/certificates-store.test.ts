@@ -206,7 +206,7 @@ describe('the default certificate', () => {
     const declaration = tls([], { defaultName: 'a.test', internalCa: true });
     const { part, problems } = await store.load(declaration, async () => leaf);
     expect(problems).toEqual([]);
-    expect(part).toEqual({ certificates: [leaf], defaultId: leaf.id, internalCa: true });
+    expect(part).toEqual({ certificates: [leaf], defaultId: leaf.id, internalCa: true, pending: [] });
   });
 });
 

@@ -38,7 +38,7 @@ const part = (over: Partial<RoutingPart> = {}): RoutingPart =>
     ...over,
   });
 
-const certificates: CertificatesPart = { certificates: [], defaultId: null, internalCa: true };
+const certificates: CertificatesPart = { certificates: [], defaultId: null, internalCa: true, pending: [] };
 
 function ask(url: string, question: Partial<Parameters<typeof explain>[1]> = {}, over: Partial<ExplainFacts> = {}) {
   const facts: ExplainFacts = { revision: 1, routing: part(), certificates, health: noHealth, overrides: [], ...over };

@@ -38,6 +38,7 @@ const certificates: CertificatesPart = {
   ],
   defaultId: null,
   internalCa: false,
+  pending: [],
 };
 
 function everything(): RoutingPart {

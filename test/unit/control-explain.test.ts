@@ -35,7 +35,7 @@ function facts(hosts: readonly Host[], over: Partial<ExplainFacts> = {}): Explai
   return {
     revision: 3,
     routing: routing({ entrypoints, hosts, services: [...names].map((name) => service(name, 1, ['127.0.0.1:3001'])) }),
-    certificates: { certificates: [certificate(['app.test', 'two.test'])], defaultId: null, internalCa: false },
+    certificates: { certificates: [certificate(['app.test', 'two.test'])], defaultId: null, internalCa: false, pending: [] },
     health: noHealth,
     overrides: [],
     ...over,
@@ -50,7 +50,7 @@ const last = (explanation: Explanation) => explanation.steps.at(-1)!;
 
 describe('the TLS policy of a host', () => {
   const hosts = (['auto', 'always', 'never'] as const).map((tls) => forward('app.test', { tls }));
-  const without = { certificates: { certificates: [], defaultId: null, internalCa: false } };
+  const without = { certificates: { certificates: [], defaultId: null, internalCa: false, pending: [] } };
   it.each([
     ['auto', 'http://app.test/a?b', {}, 308, 'redirect-https'],
     ['always', 'http://app.test/a?b', {}, 308, 'redirect-https'],
@@ -102,7 +102,7 @@ describe('a connection that was made for another name', () => {
     forward('strict.test', { minVersion: '1.3' }),
   ];
   const certificates = [certificate(['app.test', 'two.test', 'strict.test']), certificate(['other.test'])];
-  const of = facts(hosts, { certificates: { certificates, defaultId: null, internalCa: false } });
+  const of = facts(hosts, { certificates: { certificates, defaultId: null, internalCa: false, pending: [] } });
   it.each([
     ['two.test', null, 'served'],
     ['other.test', 421, 'misdirected-identity'],

@@ -148,7 +148,7 @@ describe('an HTTPS entrypoint', () => {
     edge.publish({
       entrypoints: [onPort(port, { name: 'secure', protocol: 'https' })],
       hosts: [secured('a.test')],
-      parts: { certificates: { certificates: [certificate], defaultId: null, internalCa: false } },
+      parts: { certificates: { certificates: [certificate], defaultId: null, internalCa: false, pending: [] } },
     });
     const options = { port, host: '127.0.0.1', servername: 'A.test', ca: ca.cert };
     const session = http2('https://a.test', () => connectTls({ ...options, ALPNProtocols: ['h2'] }));
@@ -180,7 +180,7 @@ describe('an HTTPS entrypoint', () => {
     edge.publish({
       entrypoints: [onPort(port, { name: 'secure', protocol: 'https', limits: { ...limits, headerTimeoutMs: 200 } })],
       hosts: [secured('a.test')],
-      parts: { certificates: { certificates: [mint('a.test')], defaultId: null, internalCa: false } },
+      parts: { certificates: { certificates: [mint('a.test')], defaultId: null, internalCa: false, pending: [] } },
     });
     const socket = connectTls({ port, host: '127.0.0.1', servername: 'a.test', ca: ca.cert });
     socket.resume();

@@ -236,7 +236,7 @@ describe('counters', () => {
     edge.publish({
       entrypoints: [onPort(plain), onPort(secure, { name: 'secure', protocol: 'https' })],
       hosts: [secured('a.test')],
-      parts: { certificates: { certificates: [mint('a.test')], defaultId: null, internalCa: false } },
+      parts: { certificates: { certificates: [mint('a.test')], defaultId: null, internalCa: false, pending: [] } },
     });
     const client = await edge.client(plain);
     client.get('/12345');
@@ -284,7 +284,7 @@ describe('a drain', () => {
     edge.publish({
       entrypoints: [onPort(port), onPort(secure, { name: 'secure', protocol: 'https' })],
       hosts: [secured('a.test')],
-      parts: { certificates: { certificates: [mint('a.test')], defaultId: null, internalCa: false } },
+      parts: { certificates: { certificates: [mint('a.test')], defaultId: null, internalCa: false, pending: [] } },
     });
     const idle = await edge.client(port);
     idle.get('/first');

@@ -53,6 +53,7 @@ const certificates = (...list: Certificate[]): CertificatesPart => ({
   certificates: list,
   defaultId: null,
   internalCa: false,
+  pending: [],
 });
 
 function facts(over: Partial<TlsFacts> = {}): TlsFacts {

@@ -10,7 +10,7 @@ import { isUsableRequestId, RequestIds } from '../../src/http/request-id.ts';
 import { isStreamType } from '../../src/http/stream-kind.ts';
 import { digestOf } from '../../src/model/digest.ts';
 import { compileRoutingTable } from '../../src/model/routing-table.ts';
-import type { Certificate, CertificatesPart, EntrypointProtocol, Host } from '../../src/model/snapshot.ts';
+import type { Certificate, CertificatesPart, EntrypointProtocol, Host, TlsPolicy } from '../../src/model/snapshot.ts';
 import { entrypoint, host, routing } from '../support/routing.ts';
 
 test('the client is the right-most address that is not trusted', () => {
@@ -97,14 +97,16 @@ test('an HTTPS endpoint needs an entrypoint that serves the host, and a certific
     certificates: names.length === 0 ? [] : [certificate(...names)],
     defaultId: null,
     internalCa,
+    pending: [],
   });
   const find = (
     pattern: string,
     name: string,
     certificates: CertificatesPart,
     protocol: EntrypointProtocol = 'https',
+    tls: TlsPolicy = 'auto',
   ): unknown => {
-    const found: Host = host(pattern, [], { entrypoints: ['web', 's'] });
+    const found: Host = host(pattern, [], { entrypoints: ['web', 's'], tls });
     const entrypoints = [entrypoint('web'), entrypoint('s', { protocol, port: 8443, publicPort: 443 })];
     const table = compileRoutingTable(routing({ entrypoints, hosts: [found] }), digestOf);
     return httpsEndpoint(found, name, table, certificates);
@@ -116,6 +118,9 @@ test('an HTTPS endpoint needs an entrypoint that serves the host, and a certific
   expect(find('*.a.test', 'x.a.test', part(['x.a.test']))).toEqual(endpoint);
   expect(find('*.a.test', 'y.a.test', part(['x.a.test']))).toBeNull();
   expect(find('*', 'y.test', part([], true))).toBeNull();
+  const pending = { ...part([], true), pending: ['a.test'] };
+  expect(find('a.test', 'a.test', pending)).toBeNull();
+  expect(find('a.test', 'a.test', pending, 'https', 'always')).toEqual(endpoint);
   for (const protocol of ['tls_mux', 'smart_tcp'] as const) {
     expect(find('a.test', 'a.test', part(['a.test']), protocol)).toEqual(endpoint);
   }

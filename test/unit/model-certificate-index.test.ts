@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import {
+  certificateFor,
   certificateIndex,
   chooseCertificate,
   fallbackCertificate,
-  hasCertificateFor,
 } from '../../src/model/certificate-index.ts';
 import type { Certificate, CertificatesPart } from '../../src/model/snapshot.ts';
 
@@ -12,7 +12,7 @@ function certificate(id: string, names: readonly string[], over: Partial<Certifi
 }
 
 function part(certificates: readonly Certificate[], over: Partial<CertificatesPart> = {}): CertificatesPart {
-  return { certificates, defaultId: null, internalCa: false, ...over };
+  return { certificates, defaultId: null, internalCa: false, pending: [], ...over };
 }
 
 function choose(from: CertificatesPart, name: string, pattern: string | null = null): string {
@@ -94,14 +94,24 @@ describe('the certificate for a name', () => {
 describe('an HTTPS endpoint', () => {
   it('needs a certificate that covers the host, not a default one', () => {
     const index = certificateIndex(part([certificate('own', ['own.test', '*.w.test'])], { defaultId: 'own' }));
-    expect(hasCertificateFor(index, 'own.test', 'own.test')).toBe(true);
-    expect(hasCertificateFor(index, 'a.w.test', '*.w.test')).toBe(true);
-    expect(hasCertificateFor(index, 'other.test', 'other.test')).toBe(false);
+    expect(certificateFor(index, 'own.test', 'own.test')).toBe('now');
+    expect(certificateFor(index, 'a.w.test', '*.w.test')).toBe('now');
+    expect(certificateFor(index, 'other.test', 'other.test')).toBeNull();
   });
 
   it('is there as soon as the internal CA may sign', () => {
     const index = certificateIndex(part([], { internalCa: true }));
-    expect(hasCertificateFor(index, 'a.test', 'a.test')).toBe(true);
-    expect(hasCertificateFor(index, 'a.test', '*')).toBe(false);
+    expect(certificateFor(index, 'a.test', 'a.test')).toBe('now');
+    expect(certificateFor(index, 'a.test', '*')).toBeNull();
+  });
+
+  it('is on its way for a host whose first order is pending, also while the internal CA stands in', () => {
+    for (const internalCa of [false, true]) {
+      const index = certificateIndex(part([], { internalCa, pending: ['a.test', '*.w.test'] }));
+      expect(certificateFor(index, 'a.test', 'a.test')).toBe('soon');
+      expect(certificateFor(index, 'x.w.test', '*.w.test')).toBe('soon');
+    }
+    const covered = certificateIndex(part([certificate('own', ['a.test'])], { pending: ['a.test'] }));
+    expect(certificateFor(covered, 'a.test', 'a.test')).toBe('now');
   });
 });

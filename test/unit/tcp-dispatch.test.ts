@@ -21,7 +21,7 @@ function start(options: PlaneOptions = {}): void {
 }
 
 const site = mint('app.test');
-const certificates: CertificatesPart = { certificates: [site], defaultId: null, internalCa: false };
+const certificates: CertificatesPart = { certificates: [site], defaultId: null, internalCa: false, pending: [] };
 
 /** Answers with the facts that it was asked under. */
 function app(pattern: string): Host {
@@ -564,7 +564,7 @@ describe('TLS that ends here for a tunnel', () => {
       },
     });
     const backend = await plane.backend();
-    const internal = { certificates: [], defaultId: null, internalCa: true };
+    const internal = { certificates: [], defaultId: null, internalCa: true, pending: [] };
     plane.publish(terminated(backend, ['*.db.test', 'db.test']), { certificates: internal });
     await secure('one.db.test');
     await secure('', { servername: undefined, checkServerIdentity: () => undefined });

@@ -22,7 +22,7 @@ interface Case {
 /** "profile certificate" or "alert N reason". */
 function decide(over: Case): string {
   const { hosts = [], certificates = [], defaultId = null, internalCa = false, name = null, local = '10.0.0.1' } = over;
-  const part: CertificatesPart = { certificates, defaultId, internalCa };
+  const part: CertificatesPart = { certificates, defaultId, internalCa, pending: [] };
   const entrypoints = [entrypoint('secure', { protocol: 'https' }), entrypoint('other', { protocol: 'https' })];
   const table = compileRoutingTable(routing({ entrypoints, hosts, ...over.routing }), (text) =>
     Buffer.from(text).toString('hex'),
@@ -99,7 +99,7 @@ describe('who this server is', () => {
   it('holds nameless and unknown clients to the lowest version of the configuration', () => {
     const modern = { settings: { ...settings, minVersion: '1.3' as const } };
     const table = compileRoutingTable(routing({ entrypoints: [entrypoint('secure')], ...modern }), (text) => text);
-    const index = certificateIndex({ certificates: [a], defaultId: 'A', internalCa: false });
+    const index = certificateIndex({ certificates: [a], defaultId: 'A', internalCa: false, pending: [] });
     for (const name of [null, 'x.test']) {
       const identity = chooseIdentity(table, index, 'secure', name, '10.0.0.1');
       expect(identity.kind === 'serve' && identity.profile.minVersion).toBe('1.3');

@@ -67,7 +67,7 @@ export function compile(serving: Serving): Compiled {
     ...(serving.settings === undefined ? {} : { settings: serving.settings }),
   });
   const parts: { certificates: CertificatesPart; challenges: ChallengesPart } = {
-    certificates: { certificates, defaultId, internalCa },
+    certificates: { certificates, defaultId, internalCa, pending: [] },
     challenges: serving.challenges ?? noChallenges,
   };
   const keys = {
