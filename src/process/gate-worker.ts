@@ -1,12 +1,13 @@
 // A worker's end of the gate: its copy of the credentials, its questions to the supervisor, and its reports.
 // Invariant: every question is answered exactly once; what is remembered about strangers is bounded.
 import type { Clock } from '../base/clock.ts';
+import { addressKey } from '../gate/address-key.ts';
 import { Credentials } from '../gate/credentials.ts';
 import type { DeskAnswer, DeskQuestion, DeskQuestions, DeskTopic, UsageReport } from '../gate/desk.ts';
 import type { GateHost } from '../gate/gatekeeper.ts';
 import type { FromWorker } from './protocol.ts';
 
-/** The gateway is a person: nobody waits longer than this for a login. */
+/** Nobody waits longer than this for a login. */
 const answerMs = 30_000;
 const reportMs = 10_000;
 /** A new address, or wrong tokens: told at once, but not one by one. */
@@ -47,14 +48,16 @@ export class WorkerGate implements GateHost {
     take?.(answer);
   }
 
-  wrongToken(address: string): void {
+  wrongToken(from: string): void {
+    const address = addressKey(from);
     const count = this.#wrongTokens.get(address) ?? 0;
     if (count === 0 && this.#wrongTokens.size >= strangersMax) return;
     this.#wrongTokens.set(address, count + 1);
     this.#soon();
   }
 
-  waitOf(address: string): number {
+  waitOf(from: string): number {
+    const address = addressKey(from);
     const until = this.#waits.get(address);
     if (until === undefined) return 0;
     const left = until - this.#clock.now();

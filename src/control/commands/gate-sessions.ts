@@ -1,0 +1,63 @@
+// `turnpike gate sessions list|revoke`.
+// Invariant: a session is named by an id that opens nothing.
+import type { Command } from 'commander';
+import type { SessionStatus } from '../../process/gate-operations.ts';
+import { CommandError } from '../client.ts';
+import {
+  type ClientOptions,
+  type CommandContext,
+  connect,
+  withExamples,
+  withJson,
+  withSocketOptions,
+} from '../command.ts';
+import { formatAge, formatTableWithHeading, plural } from '../terminal.ts';
+
+export function addGateSessions(gate: Command, context: CommandContext): void {
+  const sessions = gate.command('sessions').description('Who is logged in.');
+  const { terminal } = context;
+
+  const list = sessions
+    .command('list')
+    .description('Lists sessions.')
+    .action(async (options: ClientOptions) => {
+      const rows = await connect(options, context).call<readonly SessionStatus[]>('gate.sessions.list', {});
+      if (options.json === true) {
+        terminal.json(rows);
+        return;
+      }
+      const now = Date.now();
+      const cells = rows.map((each) => [
+        each.id,
+        each.user,
+        each.host,
+        each.secure ? 'https' : 'http',
+        each.address,
+        formatAge(now - each.createdAt),
+        formatAge(now - each.lastUsedAt),
+      ]);
+      const heading = ['ID', 'USER', 'HOST', 'BY', 'FROM', 'BEGAN', 'USED'];
+      for (const line of formatTableWithHeading(terminal, heading, cells)) terminal.line(line);
+    });
+  withExamples(withJson(withSocketOptions(list)), 'gate sessions list');
+
+  const revoke = sessions
+    .command('revoke')
+    .description('Ends a session, or every one of a user, open streams included.')
+    .argument('[id]', 'as in `turnpike gate sessions list`')
+    .option('--user <name>', 'every session of this user')
+    .action(async (id: string | undefined, options: ClientOptions & { readonly user?: string }) => {
+      const { user } = options;
+      if ((id === undefined) === (user === undefined))
+        throw new CommandError('Name a session, or a user by --user.', 2);
+      const which = user === undefined ? { id } : { user };
+      const { ended } = await connect(options, context).call<{ ended: number }>('gate.sessions.revoke', which);
+      if (options.json === true) terminal.json({ ended });
+      else terminal.line(`${plural(ended, 'session')} ended.`);
+    });
+  withExamples(
+    withJson(withSocketOptions(revoke)),
+    'gate sessions revoke 3kq9xw2m81ab',
+    'gate sessions revoke --user ben',
+  );
+}
