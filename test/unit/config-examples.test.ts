@@ -129,7 +129,7 @@ describe('docs/examples', () => {
     const blocks = [...readFileSync(documentFile, 'utf8').matchAll(/```toml\n([\s\S]*?)```/g)].map(
       (match) => match[1]!,
     );
-    expect(blocks).toHaveLength(2);
+    expect(blocks).toHaveLength(5);
     const file = join(directory, 'site');
     writeFileSync(file, '', { mode: 0o600 });
     for (const block of blocks) {
