@@ -44,8 +44,10 @@ export class Account {
       return await this.#session.post({ ...ask, key, account: url }, signal);
     } catch (error) {
       const failure = asFailure(error);
-      if (failure.kind !== 'account-lost' && failure.kind !== 'account-deactivated') throw failure;
-      const next = await this.#inTurn(() => this.#replace(failure, url, signal));
+      const isLost = failure.kind === 'account-lost';
+      // "unauthorized" is also what one gets for other people's orders and certificates.
+      if (!isLost && !(failure.problemType === 'unauthorized' && (await this.#isClosed(key, signal)))) throw failure;
+      const next = await this.#inTurn(() => this.#replace(isLost, url, signal));
       return await this.#session.post({ ...ask, key: next.key, account: next.url }, signal);
     }
   }
@@ -79,10 +81,10 @@ export class Account {
     const key = readKey(stored.keyPem);
     if (stored.nextKeyPem !== null) {
       const nextKey = readKey(stored.nextKeyPem);
-      const url = await this.#find(nextKey, signal);
-      return url === null
-        ? await this.#findOrRegister(stored.keyPem, key, signal)
-        : await this.#adopt(stored.nextKeyPem, nextKey, url);
+      // A key that is in use elsewhere leads to another account, and was refused for that.
+      return (await this.#find(nextKey, signal)) === stored.url
+        ? await this.#adopt(stored.nextKeyPem, nextKey, stored.url!)
+        : await this.#findOrRegister(stored.keyPem, key, signal);
     }
     if (stored.url === null) return await this.#findOrRegister(stored.keyPem, key, signal);
     this.#active = { keyPem: stored.keyPem, key, url: stored.url };
@@ -90,11 +92,11 @@ export class Account {
   }
 
   /** @param lostUrl  of the account that failed; another one may have taken its place meanwhile */
-  async #replace({ kind }: AcmeFailure, lostUrl: string, signal: AbortSignal): Promise<ActiveAccount> {
+  async #replace(sameKey: boolean, lostUrl: string, signal: AbortSignal): Promise<ActiveAccount> {
     const now = await this.#currentNow(signal);
     if (now.url !== lostUrl) return now;
     this.#active = null;
-    return kind === 'account-lost' ? await this.#register(now.keyPem, now.key, signal) : await this.#make(signal);
+    return sameKey ? await this.#register(now.keyPem, now.key, signal) : await this.#make(signal);
   }
 
   /** With a new key. */
@@ -120,6 +122,21 @@ export class Account {
     } catch (error) {
       if (asFailure(error).kind === 'account-lost') return null;
       throw error;
+    }
+  }
+
+  /** RFC 8555 §7.3.6: nothing may be done with it any more; CAs tell so by its status or by refusing to tell. */
+  async #isClosed(key: AccountKey, signal: AbortSignal): Promise<boolean> {
+    const { newAccount } = await this.#session.directory(signal);
+    try {
+      const payload = { onlyReturnExisting: true };
+      const what = 'account look-up';
+      const { text } = await this.#session.post({ url: newAccount, payload, key, account: null, what }, signal);
+      return /"status"\s*:\s*"(deactivated|revoked)"/.test(text);
+    } catch (error) {
+      const { kind, problemType } = asFailure(error);
+      if (kind !== 'account-lost' && problemType !== 'unauthorized') throw error;
+      return true;
     }
   }
 

@@ -41,13 +41,12 @@ export function failureOf(answer: HttpAnswer, what: string, names: readonly stri
   }
   const { type, detail, perName } = problem;
   const facts = { status, retryAfterMs, problemType: type, perName };
-  const kind = kindOf(type, status, detail);
+  const kind = kindOf(type, status);
   const scope = kind === 'rate-limited' ? limitScope(problem, names) : kind === 'server' ? 'account' : 'names';
   return new AcmeFailure(kind, `${what}: ${detail}`, { ...facts, scope });
 }
 
-function kindOf(type: string | null, status: number, detail: string): AcmeFailureKind {
-  if (type === 'unauthorized' && /deactivat|revoked/i.test(detail)) return 'account-deactivated';
+function kindOf(type: string | null, status: number): AcmeFailureKind {
   const known = type === null ? undefined : kinds[type];
   if (known !== undefined) return known;
   if (status === 429) return 'rate-limited';
