@@ -13,6 +13,7 @@ export const paths = {
   tls: '/v1/tls',
   ca: '/v1/tls/ca',
   metrics: '/v1/metrics',
+  rpc: '/v1/rpc',
   replaceWorkers: '/v1/workers/replace',
   services: '/v1/services/',
 } as const;
@@ -46,3 +47,21 @@ export interface ErrorBody {
 
 /** One line of the answer to a switch (NDJSON): progress, then exactly one of the other two. */
 export type SwitchLine = { readonly progress: SwitchProgress } | { readonly report: SwitchReport } | ErrorBody;
+
+/** JSON-RPC 2.0, §5. */
+export type RpcAnswer =
+  | { readonly jsonrpc: '2.0'; readonly id: RpcId; readonly result: unknown }
+  | {
+      readonly jsonrpc: '2.0';
+      readonly id: RpcId;
+      readonly error: {
+        readonly code: number;
+        readonly message: string;
+        readonly data?: { readonly fault: FaultCode };
+      };
+    };
+
+export type RpcId = string | number | null;
+
+/** JSON-RPC 2.0, §5.1; `failed` is of the range that is left to us. */
+export const rpcErrors = { request: -32600, method: -32601, params: -32602, internal: -32603, failed: -32000 } as const;

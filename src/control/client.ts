@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import { createInterface } from 'node:readline';
 import { request as httpRequest } from '../base/node-http.ts';
-import type { ErrorBody, SwitchLine } from './api.ts';
+import { type ErrorBody, paths, type RpcAnswer, rpcErrors, type SwitchLine } from './api.ts';
 import type { SocketPlace } from './socket-path.ts';
 
 /** A command that failed for a known reason: printed without a stack, exit code 1 (or 2 for wrong usage). */
@@ -31,12 +31,22 @@ export class ControlClient {
     return this.#call<T>('POST', path, body);
   }
 
+  /** One JSON-RPC call. */
+  async call<T>(method: string, params: object): Promise<T> {
+    const answer = await this.post<RpcAnswer>(paths.rpc, { jsonrpc: '2.0', id: 1, method, params });
+    if ('result' in answer) return answer.result as T;
+    const { code, message, data } = answer.error;
+    throw commandErrorOf({
+      error: { code: data?.fault ?? (code === rpcErrors.failed ? 'internal' : 'usage'), message },
+    });
+  }
+
   /** Each line of an NDJSON answer. */
-  async *lines(path: string, body: object): AsyncGenerator<SwitchLine> {
+  async *lines<T = SwitchLine>(path: string, body: object): AsyncGenerator<T> {
     const response = await this.#send('POST', path, body);
     if (response.statusCode !== 200) throw errorOf(await readAll(response));
     try {
-      for await (const line of createInterface({ input: response })) yield JSON.parse(line) as SwitchLine;
+      for await (const line of createInterface({ input: response })) yield JSON.parse(line) as T;
     } catch (error) {
       throw new CommandError(`Turnpike broke off its answer (${(error as Error).message}).\nSee: turnpike status`);
     }
@@ -90,6 +100,12 @@ function errorOf(text: string): CommandError {
 
 const nextSteps: Readonly<Partial<Record<ErrorBody['error']['code'], string>>> = {
   'unknown-service': 'See the names with:  turnpike status',
+  'gate-refused': 'Nothing was changed. See what there is with:  turnpike gate status',
+  'unknown-app': 'See the names with:  turnpike apps list',
+  'reservation-conflict': 'Nothing was changed. Give it up there first, or choose another.',
+  'deploy-failed': 'See what serves now with:  turnpike apps status APP',
+  'deploy-superseded': 'See which one won with:  turnpike apps status APP',
+  'stop-failed': 'Stop it by hand, then deploy again; the log of Turnpike names it.',
   'probe-failed': 'Nothing was changed. Is the new backend up? `--no-probe` switches without asking it.',
   'publish-refused': 'Nothing was changed; the log of Turnpike names the worker that refused.',
   'publish-timeout': 'Nothing was changed; a worker did not answer in time. Try again, and see the log of Turnpike.',

@@ -3,11 +3,13 @@
 import { Command, CommanderError } from 'commander';
 import { CommandError } from './client.ts';
 import type { AddCommand, CommandContext } from './command.ts';
+import { addApps } from './commands/apps.ts';
 import { addBench } from './commands/bench.ts';
 import { addCheck } from './commands/check.ts';
 import { addDemo } from './commands/demo.ts';
 import { addDiff } from './commands/diff.ts';
 import { addExplain } from './commands/explain.ts';
+import { addGate } from './commands/gate.ts';
 import { addReload } from './commands/reload.ts';
 import { addRoutes } from './commands/routes.ts';
 import { addServe } from './commands/serve.ts';
@@ -30,8 +32,10 @@ const commands: readonly AddCommand[] = [
   addRoutes,
   addTraffic,
   addExplain,
+  addApps,
   addService,
   addTls,
+  addGate,
   addWorkers,
   addBench,
   addDemo,

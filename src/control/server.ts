@@ -5,7 +5,9 @@ import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import type { CreateControlHandler, Operations } from '../process/operations.ts';
 import { type ErrorBody, paths, type ServiceVerb, type SwitchLine, serviceVerbs } from './api.ts';
+import { answerApps } from './apps-server.ts';
 import { parseExplainBody, parseSwitchBody, readJson, UsageError } from './request-body.ts';
+import { answerRpc } from './rpc.ts';
 
 interface Call {
   readonly operations: Operations;
@@ -36,6 +38,9 @@ const verbs: Readonly<Record<string, Verb>> = {
     const { explain } = await import('./explain/explain.ts');
     return explain(await operations.explainFacts(), question);
   }),
+  [`POST ${paths.rpc}`]: async ({ operations, request, response }) => {
+    send(response, 200, await answerRpc(operations, await readJson(request)));
+  },
   [`GET ${paths.metrics}`]: async ({ operations, response }) => {
     const text = await operations.metricsText();
     response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' });
@@ -63,6 +68,12 @@ async function answer(operations: Operations, request: IncomingMessage, response
   const verb = verbs[`${request.method} ${url.pathname}`];
   if (verb !== undefined) {
     await verb(call);
+    return;
+  }
+  const aboutApps = answerApps(url.pathname, { apps: operations.apps, request, response, query: url.searchParams });
+  if (aboutApps !== null) {
+    const body = await aboutApps;
+    if (body !== undefined) send(response, 200, body);
     return;
   }
   const target = parseServicePath(url.pathname);
@@ -118,7 +129,7 @@ function fail(response: ServerResponse, error: unknown, log: Log): void {
 function describe(error: unknown): { status: number; body: ErrorBody } {
   if (error instanceof UsageError) return { status: 400, body: { error: { code: 'usage', message: error.message } } };
   if (error instanceof Fault) {
-    const status = error.code === 'unknown-service' ? 404 : 409;
+    const status = error.code === 'unknown-service' || error.code === 'unknown-app' ? 404 : 409;
     return { status, body: { error: { code: error.code, message: error.message } } };
   }
   return { status: 500, body: { error: { code: 'internal', message: 'a bug; the log of Turnpike has the details' } } };

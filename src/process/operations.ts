@@ -8,12 +8,16 @@ import type { Problem } from '../config/load.ts';
 import type { RoutingChanges } from '../model/changes.ts';
 import type { CertificatesPart, HealthPart, RoutingPart } from '../model/snapshot.ts';
 import type { SwitchPhase } from '../model/switchover.ts';
+import type { AppOperations } from './apps-operations.ts';
+import type { GateOperations } from './gate-operations.ts';
 import type { WorkerLoad } from './protocol.ts';
 
 export type { SwitchPhase } from '../model/switchover.ts';
 
 /** Verbs fail with a Fault of side `operator`; everything else that can go wrong is in the answers. Times are epoch ms. */
 export interface Operations {
+  readonly gate: GateOperations;
+  readonly apps: AppOperations;
   /** Reads the configuration file again and applies it, or says why not and keeps the old one. */
   reload(): Promise<ReloadResult>;
   /** What `reload` would do with this file (null: the file the process runs on). Changes nothing. */

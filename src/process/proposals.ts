@@ -1,6 +1,10 @@
-// What may be published next, made from the configuration file, the operators' wishes and the stored state.
+// What may be published next, made from the configuration file, apps, the operators' wishes and the stored state.
 // Invariant: what this holds in memory is what the state store holds: both change at the decision point, together.
 import { randomBytes } from 'node:crypto';
+import type { AppsBook } from '../apps/book.ts';
+import { Reservations } from '../apps/reservations.ts';
+import { type AppGround, compose, noGround } from '../apps/routing.ts';
+import type { AppsChange } from '../apps/state.ts';
 import { Fault } from '../base/fault.ts';
 import type {
   CertificatesPart,
@@ -23,7 +27,10 @@ export interface Wanted {
   /** Generations hold the file's addresses. */
   readonly routing: RoutingPart;
   readonly certificates: CertificatesPart;
-  readonly gate: GatePart;
+  /** Asked when its turn comes: what was set at run time may change until then. */
+  readonly gate: () => GatePart;
+  /** What the file says about apps in general. */
+  readonly apps: AppGround;
 }
 
 /** What a new routing means beyond the snapshot. */
@@ -47,9 +54,19 @@ export interface Wish {
   readonly proven: readonly string[];
 }
 
+/** What a routing is made from. */
+interface RoutingWish {
+  readonly declared: RoutingPart;
+  readonly ground: AppGround;
+  readonly apps: AppsChange | null;
+  readonly wish: Wish | null;
+}
+
 export class Proposals {
   readonly #store: StateStore;
   readonly #listeners: Listeners;
+  readonly #apps: AppsBook;
+  readonly #reservations: Reservations;
   readonly #effects: RoutingEffects;
   #revision: number;
   #stored: ReadonlyMap<string, StoredService>;
@@ -57,11 +74,14 @@ export class Proposals {
   /** In memory only: an order that a restart interrupts begins anew. */
   #challenges: ChallengesPart = { http: [], alpn: [] };
   #declared: RoutingPart | null = null;
+  #ground: AppGround = noGround;
   #served: readonly Entrypoint[] = [];
 
-  constructor(store: StateStore, listeners: Listeners, effects: RoutingEffects) {
+  constructor(store: StateStore, listeners: Listeners, apps: AppsBook, effects: RoutingEffects) {
     this.#store = store;
     this.#listeners = listeners;
+    this.#apps = apps;
+    this.#reservations = new Reservations(apps);
     this.#effects = effects;
     this.#revision = store.revision;
     this.#stored = store.services();
@@ -78,18 +98,27 @@ export class Proposals {
     return this.#stored.get(service) ?? null;
   }
 
-  /** What `file` would serve. */
-  preview(declared: RoutingPart): RoutingPart {
-    return resolveServices(declared, this.#stored).routing;
+  /** What `file` would serve. Throws `reservation-conflict` when an app has something of it. */
+  preview(declared: RoutingPart, ground: AppGround): RoutingPart {
+    this.#refuseRivals(declared, ground);
+    const { routing, instances } = compose(declared, this.#apps.active(), ground);
+    return resolveServices(routing, this.#stored, new Map(), instances).routing;
   }
 
   /** Another configuration. */
-  file({ routing, certificates, gate }: Wanted): Proposal {
-    return this.#routing(routing, null, { certificates, gate, challenges: this.#challenges, keys: this.#keys });
+  file({ routing, certificates, gate, apps }: Wanted): Proposal {
+    this.#refuseRivals(routing, apps);
+    const parts = { certificates, gate: gate(), challenges: this.#challenges, keys: this.#keys };
+    return this.#routing({ declared: routing, ground: apps, apps: null, wish: null }, parts);
   }
 
   wish(wish: Wish): Proposal {
-    return this.#routing(this.declared, wish, {});
+    return this.#routing({ declared: this.declared, ground: this.#ground, apps: null, wish }, {});
+  }
+
+  /** Apps whose active services change. */
+  apps(apps: AppsChange): Proposal {
+    return this.#routing({ declared: this.declared, ground: this.#ground, apps, wish: null }, {});
   }
 
   health(routing: RoutingPart): Proposal {
@@ -119,12 +148,19 @@ export class Proposals {
     return this.#parts({ keys: { ...this.#keys, ticketKey: newKey(48) } }, []);
   }
 
-  #routing(declared: RoutingPart, wish: Wish | null, more: Partial<SnapshotParts>): Proposal {
+  #refuseRivals(file: RoutingPart, ground: AppGround): void {
+    const rivals = this.#reservations.conflictsWith(file, ground);
+    if (rivals.length > 0) throw new Fault('reservation-conflict', rivals.join('\n'));
+  }
+
+  #routing({ declared, ground, apps, wish }: RoutingWish, more: Partial<SnapshotParts>): Proposal {
     const intents = new Map(wish === null ? [] : [[wish.service, wish.intent]]);
-    const { routing, changed } = resolveServices(declared, this.#stored, intents);
+    const active = apps === null ? this.#apps.active() : this.#apps.activeAfter(apps);
+    const composed = compose(declared, active, ground);
+    const { routing, changed } = resolveServices(composed.routing, this.#stored, intents, composed.instances);
     const opened = this.#listeners.open(routing.entrypoints);
     const keys = opened.map(({ key }) => key);
-    const proposal = this.#parts({ ...more, routing, health: this.#effects.healthOf(routing) }, changed);
+    const proposal = this.#parts({ ...more, routing, health: this.#effects.healthOf(routing) }, changed, apps);
     const drainMs = wish?.drainMs ?? null;
     const served = this.#served;
     this.#effects.own(served, routing.entrypoints);
@@ -134,6 +170,7 @@ export class Proposals {
       persist: (revision) => {
         proposal.persist(revision);
         this.#declared = declared;
+        this.#ground = ground;
         this.#served = routing.entrypoints;
       },
       lend: (worker) => lendAll(worker, opened),
@@ -150,13 +187,14 @@ export class Proposals {
     };
   }
 
-  #parts(parts: Partial<SnapshotParts>, changed: readonly StoredService[]): Proposal {
+  #parts(parts: Partial<SnapshotParts>, changed: readonly StoredService[], apps: AppsChange | null = null): Proposal {
     const keys = parts.keys ?? this.#keys;
     return {
       parts,
       persist: (revision) => {
-        if (revision === this.#revision && changed.length === 0) return;
-        this.#store.write({ revision, services: changed, keys });
+        if (revision === this.#revision && changed.length === 0 && apps === null) return;
+        this.#store.write({ revision, services: changed, keys, ...(apps === null ? {} : { apps }) });
+        if (apps !== null) this.#apps.adopt(apps);
         this.#revision = revision;
         this.#keys = keys;
         this.#stored = new Map([...this.#stored, ...changed.map((row) => [row.name, row] as const)]);

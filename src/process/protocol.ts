@@ -100,7 +100,7 @@ export type ToWorker =
   | { readonly kind: 'abort' }
   | { readonly kind: 'leaf'; readonly name: string; readonly certificate: Certificate | null }
   /** The answer to a question of the gate, by its number. */
-  | { readonly kind: 'desk'; readonly id: number; readonly answer: DeskAnswer }
+  | { readonly kind: 'desk'; readonly id: number; readonly answer: DeskAnswer | null }
   /** Addresses that have to wait before they try a password or a token again, and until when (epoch ms). */
   | { readonly kind: 'throttled'; readonly addresses: readonly (readonly [address: string, until: number])[] }
   | { readonly kind: 'log'; readonly level: LogLevel }

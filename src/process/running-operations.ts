@@ -8,6 +8,8 @@ import { excludeEachOther } from '../entrypoint/bind-fault.ts';
 import { formatBind, routingChanges } from '../model/changes.ts';
 import { endsTls } from '../model/entrypoint-protocol.ts';
 import type { Entrypoint, RawFallback, RoutingPart, Service } from '../model/snapshot.ts';
+import { appGroundOf } from './apps-ground.ts';
+import type { GateOperations } from './gate-operations.ts';
 import {
   type ConnectionCounters,
   certificateRows,
@@ -17,6 +19,7 @@ import {
   routeRows,
   serviceStatus,
 } from './inspection.ts';
+import type { InstalledApps } from './installed-apps.ts';
 import type {
   DiffResult,
   ExplainFacts,
@@ -48,6 +51,7 @@ export interface Household {
   readonly lastReload: LastReload | null;
   readonly warnings: readonly Problem[];
   readonly certificateProblems: readonly Problem[];
+  readonly gate: GateOperations;
   readonly ca: { readonly rootPem: string; readonly rootFingerprint: string; readonly rootNotAfter: number } | null;
   reload(): Promise<ReloadResult>;
   /** Keys that differ from what this process was started with and that only a restart applies. */
@@ -56,14 +60,20 @@ export interface Household {
 }
 
 export class RunningOperations implements Operations {
+  readonly apps: InstalledApps;
   readonly #serving: Serving;
   readonly #switches: Switches;
   readonly #household: Household;
 
-  constructor(serving: Serving, switches: Switches, household: Household) {
+  constructor(serving: Serving, switches: Switches, apps: InstalledApps, household: Household) {
+    this.apps = apps;
     this.#serving = serving;
     this.#switches = switches;
     this.#household = household;
+  }
+
+  get gate(): GateOperations {
+    return this.#household.gate;
   }
 
   reload(): Promise<ReloadResult> {
@@ -76,7 +86,7 @@ export class RunningOperations implements Operations {
     const base = { file: path, warnings: loaded.warnings, overrides: this.#overrides() };
     if (!loaded.ok) return { ...base, problems: loaded.problems, changes: null, needsRestart: [], closes: [] };
     const { declaration } = loaded;
-    const next = this.#serving.preview(compileRouting(declaration));
+    const next = this.#serving.preview(compileRouting(declaration), appGroundOf(declaration));
     const { routing } = this.#serving.snapshot.parts;
     return {
       ...base,
@@ -140,7 +150,8 @@ export class RunningOperations implements Operations {
     });
   }
 
-  switchService(request: SwitchRequest, progress: (step: SwitchProgress) => void): Promise<SwitchReport> {
+  async switchService(request: SwitchRequest, progress: (step: SwitchProgress) => void): Promise<SwitchReport> {
+    this.apps.refuseSwitch(request.service);
     return this.#switches.run(request, progress);
   }
 

@@ -2,9 +2,14 @@
 // together.
 // Invariant: nothing here changes what workers serve except by a publication; what a publication decides is in the state
 // store before the first worker commits it.
+import type { AppsBook } from '../apps/book.ts';
+import { type AppGround, routingServices } from '../apps/routing.ts';
+import type { AppsChange } from '../apps/state.ts';
 import type { Clock, Timer } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import type { Log, LogLevel } from '../base/log.ts';
+import type { CredentialsDelta } from '../gate/credentials.ts';
+import type { DeskAnswer, DeskQuestion, UsageReport } from '../gate/desk.ts';
 import type { PublicationFault } from '../model/publication.ts';
 import type {
   Certificate,
@@ -36,6 +41,8 @@ export interface ServingOptions {
   readonly log: Log;
   readonly logLevel: LogLevel;
   readonly store: StateStore;
+  /** What is known of apps, as it is in the store. */
+  readonly apps: AppsBook;
   readonly listeners: Listeners;
   readonly workers: number;
   readonly program: string;
@@ -43,8 +50,23 @@ export interface ServingOptions {
   readonly observer: StepObserver | null;
   /** A worker asks for a leaf of the internal CA. */
   readonly leafFor: (name: string) => Promise<Certificate | null>;
+  /** What the workers' gates know and ask. */
+  readonly gate: GateSource;
+  /** A worker has put a backend of this service out. */
+  readonly onEjected: (service: string) => void;
 }
 
+export interface GateSource {
+  whole(): CredentialsDelta;
+  answer(question: DeskQuestion): Promise<DeskAnswer | null>;
+  report(report: UsageReport): void;
+  part(): GatePart;
+  /** Every worker serves this routing. */
+  adopted(routing: RoutingPart): void;
+}
+
+/** A worker that has not taken a session away by then is ended instead. */
+const credentialsMs = 2000;
 /** How long an answer to a question of statistics is waited for. */
 const answerMs = 2000;
 
@@ -77,13 +99,14 @@ export class Serving {
     this.health = new Health(clock, log, () =>
       this.#health.request(({ parts }) => this.#proposals.health(parts.routing)),
     );
-    this.#proposals = new Proposals(store, options.listeners, {
+    this.#proposals = new Proposals(store, options.listeners, options.apps, {
       healthOf: (routing) => this.health.part(routing),
       own: (...entrypoints) => this.#udpOwners.follow(...entrypoints),
       withdraw: (keys) => this.#pool.tellAll({ kind: 'withdraw', keys }),
       adopted: (routing, proven) => {
         this.health.follow(routing, proven);
         this.metrics.forget(routing);
+        options.gate.adopted(routing);
       },
     });
     this.#publisher = new Publisher(
@@ -125,6 +148,8 @@ export class Serving {
     try {
       // Workers load their code while the certificates are read.
       const [ready] = await Promise.all([wanted, this.#pool.boot()]);
+      const credentials = this.#options.gate.whole();
+      for (const worker of this.#pool.processes) worker.ask('credentials', credentials);
       await this.publish(ready);
       this.#pool.serving();
       const { idle } = this.#options.listeners;
@@ -173,8 +198,8 @@ export class Serving {
   }
 
   /** What `publish` would serve. */
-  preview(routing: RoutingPart): RoutingPart {
-    return this.#proposals.preview(routing);
+  preview(routing: RoutingPart, apps: AppGround): RoutingPart {
+    return this.#proposals.preview(routing, apps);
   }
 
   /** Publishes what an operator wants of one service. `drain` is null when no generation was replaced. */
@@ -193,6 +218,24 @@ export class Serving {
     return { published, drain };
   }
 
+  /** Publishes what this makes active of apps. `drains`: the generations that were replaced by it. */
+  async moveApps(change: AppsChange): Promise<{ published: Published; drains: readonly Drain[] }> {
+    let drains: readonly Drain[] = [];
+    const published = await this.#publisher.publish(
+      () => {
+        for (const active of change.active ?? []) {
+          const proven = (active.instance?.backends ?? []).map(({ address }) => address);
+          for (const service of routingServices(active)) this.health.pardon(service, proven);
+        }
+        return this.#proposals.apps(change);
+      },
+      (move) => {
+        if (move === 'commit') drains = this.#begun;
+      },
+    );
+    return { published, drains };
+  }
+
   /** Watched files, or the internal CA, gave other certificates. */
   publishCertificates(certificates: CertificatesPart): void {
     this.#certificates.request(() => this.#proposals.certificates(certificates));
@@ -204,8 +247,31 @@ export class Serving {
   }
 
   /** Every worker judges by this when it resolves. */
-  publishGate(gate: GatePart): Promise<Published> {
-    return this.#publisher.publish(() => this.#proposals.gate(gate));
+  publishGate(): Promise<Published> {
+    return this.#publisher.publish(() => this.#proposals.gate(this.#options.gate.part()));
+  }
+
+  /**
+   * In force at every serving worker when it resolves. `urgent`: a worker that does not answer is ended, because what it
+   * would let through may not pass any more.
+   */
+  async spreadCredentials(delta: CredentialsDelta, urgent: boolean): Promise<void> {
+    const serving = new Set(this.#publisher.committed === null ? [] : this.#members());
+    await Promise.all(
+      this.#pool.processes.map(async (worker) => {
+        const answer = worker.ask('credentials', delta);
+        if (!serving.has(worker)) return;
+        if ((await this.#inTime(answer, credentialsMs)) !== null || !urgent) return;
+        this.#options.log.error('worker-silent', { slot: worker.slot, pid: worker.pid });
+        worker.kill();
+        await worker.left;
+      }),
+    );
+  }
+
+  /** Addresses that have to wait before they try again. */
+  throttled(addresses: readonly (readonly [string, number])[]): void {
+    this.#pool.tellAll({ kind: 'throttled', addresses });
   }
 
   /** New session tickets from now on; the old ones cost their holders one full handshake. */
@@ -265,6 +331,8 @@ export class Serving {
   }
 
   async #join(worker: WorkerHandle): Promise<PublicationFault | null> {
+    // Before anything that could let somebody in.
+    worker.ask('credentials', this.#options.gate.whole());
     const fault = await this.#publisher.join(worker, () => {
       lendAll(worker, this.#options.listeners.held());
     });
@@ -280,6 +348,7 @@ export class Serving {
         break;
       case 'ejected':
         this.health.eject(notice.service, notice.address, notice.until);
+        this.#options.onEjected(notice.service);
         break;
       case 'listeners-wanted':
         lendAll(
@@ -289,6 +358,14 @@ export class Serving {
         break;
       case 'leaf-wanted':
         this.#sendLeaf(worker, notice.name);
+        break;
+      case 'desk-question':
+        this.#options.gate
+          .answer(notice.question)
+          .then((answer) => worker.tell({ kind: 'desk', id: notice.id, answer }));
+        break;
+      case 'gate-usage':
+        this.#options.gate.report(notice.report);
         break;
       case 'leaving':
         worker.lastMetrics = notice.metrics;
@@ -309,16 +386,22 @@ export class Serving {
   async #askAll<Q extends 'stats' | 'metrics'>(question: Q): Promise<[WorkerHandle, Questions[Q]['answer']][]> {
     const answers = await Promise.all(
       this.#members().map(async (worker): Promise<[WorkerHandle, Questions[Q]['answer']] | null> => {
-        let timer: Timer | null = null;
-        const late = new Promise<null>((resolve) => {
-          timer = this.#options.clock.after(answerMs, () => resolve(null));
-        });
-        const answer = await Promise.race([worker.ask(question, null), late]);
-        (timer as Timer | null)?.cancel();
+        const answer = await this.#inTime(worker.ask(question, null), answerMs);
         return answer?.ok ? [worker, answer.value] : null;
       }),
     );
     return answers.filter((each) => each !== null);
+  }
+
+  /** Null: it did not come in time. */
+  async #inTime<T>(answer: Promise<T>, ms: number): Promise<T | null> {
+    let timer: Timer | null = null;
+    const late = new Promise<null>((resolve) => {
+      timer = this.#options.clock.after(ms, () => resolve(null));
+    });
+    const first = await Promise.race([answer, late]);
+    (timer as Timer | null)?.cancel();
+    return first;
   }
 
   #drainLimits(): DrainLimits {

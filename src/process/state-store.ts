@@ -1,18 +1,24 @@
-// What must survive a kill at any instant, in `state.db`: the revision, what each service serves, the shared keys.
+// What must survive a kill at any instant, in `state.db`: the revision, what each service serves, the shared keys, and the
+// tables of domains of their own.
 // Invariant: one writer per state directory; a write is one transaction on disk before it returns, or nothing.
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import type { AppsChange } from '../apps/state.ts';
 import { Fault } from '../base/fault.ts';
 import type { KeysPart } from '../model/snapshot.ts';
+import { AppsTables, appTables } from './apps-store.ts';
+import { gateSchema } from './gate-store.ts';
 import type { StoredService } from './service-state.ts';
-
-const schemaVersion = 1;
 
 const schema = `
   CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
   CREATE TABLE services (name TEXT PRIMARY KEY, stored TEXT NOT NULL) STRICT;
 `;
+
+/** Each takes the file one schema version further. New ones are appended; none is ever changed. */
+const migrations: readonly string[] = [schema, gateSchema, appTables];
+const schemaVersion = migrations.length;
 
 /** What one publication changes. */
 export interface StateChange {
@@ -20,9 +26,12 @@ export interface StateChange {
   /** Rows to write; services that are not named keep theirs, so that their numbers are never used again. */
   readonly services: readonly StoredService[];
   readonly keys: KeysPart;
+  /** What it means for apps. */
+  readonly apps?: AppsChange;
 }
 
 export class StateStore {
+  readonly apps: AppsTables;
   readonly #database: DatabaseSync;
 
   /** Opens (or makes) `state.db` and keeps it locked until `close`. Throws `state-unusable`. */
@@ -53,7 +62,10 @@ export class StateStore {
           `${directory}/state.db has schema ${version}, this program knows ${schemaVersion}: it was written by a newer version`,
         );
       }
-      if (version === 0) database.exec(`BEGIN; ${schema} PRAGMA user_version = ${schemaVersion}; COMMIT;`);
+      if (version < schemaVersion) {
+        const missing = migrations.slice(version).join('');
+        database.exec(`BEGIN; ${missing} PRAGMA user_version = ${schemaVersion}; COMMIT;`);
+      }
       writeFileSync(join(directory, 'turnpike.pid'), `${process.pid}\n`, { mode: 0o600 });
       return new StateStore(database);
     } catch (error) {
@@ -64,6 +76,7 @@ export class StateStore {
 
   private constructor(database: DatabaseSync) {
     this.#database = database;
+    this.apps = new AppsTables(database);
   }
 
   get revision(): number {
@@ -84,18 +97,31 @@ export class StateStore {
 
   /** The decision point of a publication: on disk when it returns. Throws `state-unusable` and has written nothing. */
   write(change: StateChange): void {
-    try {
-      this.#database.exec('BEGIN IMMEDIATE');
+    this.transaction(() => {
       const meta = this.#database.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)');
       meta.run('revision', String(change.revision));
       meta.run('keys', JSON.stringify(change.keys));
       const service = this.#database.prepare('INSERT OR REPLACE INTO services VALUES (?, ?)');
       for (const stored of change.services) service.run(stored.name, JSON.stringify(stored));
+      if (change.apps !== undefined) this.apps.put(change.apps);
+    });
+  }
+
+  /** All of it is on disk when it returns. Throws `state-unusable` and has written nothing. */
+  transaction(write: () => void): void {
+    try {
+      this.#database.exec('BEGIN IMMEDIATE');
+      write();
       this.#database.exec('COMMIT');
     } catch (error) {
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       throw new Fault('state-unusable', `state.db was not written: ${messageOf(error)}`, { cause: error });
     }
+  }
+
+  /** For a domain that has tables of its own here. */
+  tables<T>(open: (database: DatabaseSync) => T): T {
+    return open(this.#database);
   }
 
   close(): void {

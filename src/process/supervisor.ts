@@ -3,6 +3,8 @@
 // Invariant: a configuration that cannot be served changes nothing; why is in the answer, in `status` and in a metric.
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { AppsBook } from '../apps/book.ts';
+import type { AppsObserver } from '../apps/ports.ts';
 import { type Clock, systemClock, type Timer } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import { createLog, type Log } from '../base/log.ts';
@@ -11,10 +13,14 @@ import { compileRouting } from '../config/compile.ts';
 import type { Declaration } from '../config/declaration.ts';
 import { formatProblem, loadConfig, type Problem } from '../config/load.ts';
 import { routingChanges } from '../model/changes.ts';
-import { defaultGateSettings } from '../model/gate-policy.ts';
-import type { CertificatesPart, GatePart } from '../model/snapshot.ts';
+import type { CertificatesPart } from '../model/snapshot.ts';
+import { appGroundOf } from './apps-ground.ts';
 import { CertificateProblems, Certificates, type LoadedCertificates } from './certificates.ts';
 import { ControlSocket, socketName } from './control-socket.ts';
+import { GateAdministration } from './gate-administration.ts';
+import { GateHouse } from './gate-house.ts';
+import type { GateOperations } from './gate-operations.ts';
+import { InstalledApps } from './installed-apps.ts';
 import { inheritedSockets, Listeners } from './listeners.ts';
 import { MetricsServer } from './metrics-server.ts';
 import type { CreateControlHandler, LastReload, ReloadResult } from './operations.ts';
@@ -36,9 +42,10 @@ export interface SupervisorOptions {
   /** A worker that was forked ahead. */
   readonly spare: SpareWorker | null;
   readonly observer: StepObserver | null;
+  /** Told before every step of a deploy. */
+  readonly appsObserver?: AppsObserver;
 }
 
-const ungated: GatePart = { overrides: {}, settings: defaultGateSettings };
 const ticketKeyLifeMs = 12 * 3_600_000;
 /** How long after the drain limit a worker may take to end. */
 const drainGraceMs = 500;
@@ -54,6 +61,9 @@ export class Supervisor implements Household {
   readonly #workers: Declaration['workers'];
   readonly #store: StateStore;
   readonly #serving: Serving;
+  readonly #apps: InstalledApps;
+  readonly gate: GateOperations;
+  readonly #gate: GateHouse;
   readonly #certificates: Certificates;
   readonly #metrics = new SupervisorMetrics();
   readonly #metricsServer: MetricsServer;
@@ -94,22 +104,45 @@ export class Supervisor implements Household {
     const publish = (part: CertificatesPart): void => this.#serving.publishCertificates(part);
     this.#certificates = new Certificates(declaration.stateDir, clock, log, this.#metrics.registry, publish);
     this.#watch = new PathWatch({ clock, log, quietMs: 500, onChange: () => this.reloadSoon() });
+    this.#gate = new GateHouse({
+      clock,
+      log,
+      store: this.#store,
+      stateDir: declaration.stateDir,
+      spread: (delta, urgent) => this.#serving.spreadCredentials(delta, urgent),
+      throttled: (addresses) => this.#serving.throttled(addresses),
+      publish: () => this.#serving.publishGate(),
+    });
+    const book = new AppsBook(this.#store.apps.rows());
     this.#serving = new Serving({
       clock,
       log,
       logLevel: declaration.log.level,
       store: this.#store,
+      apps: book,
+      onEjected: (service) => this.#apps.ejected(service),
       listeners: new Listeners(log, inheritedSockets(process.env, process.pid)),
       workers: declaration.workers === 'auto' ? availableParallelism() : declaration.workers,
       program: options.program,
       spare: options.spare,
       observer: options.observer,
+      gate: this.#gate,
       leafFor: (name) => this.#certificates.leafFor(name, this.#serving.snapshot.parts.routing),
     });
+    this.#apps = new InstalledApps({
+      clock,
+      log,
+      book,
+      store: this.#store,
+      serving: this.#serving,
+      observer: options.appsObserver ?? (() => {}),
+      declaration,
+    });
+    this.gate = new GateAdministration(this.#gate, clock, () => this.#serving.snapshot.parts);
     this.#metricsServer = new MetricsServer(() => this.metricsText(), log);
     this.#manager = new ServiceManager(process.env, log);
     const switches = new Switches(clock, log, new ServingGround(this.#serving, clock.now));
-    this.#operations = new RunningOperations(this.#serving, switches, this);
+    this.#operations = new RunningOperations(this.#serving, switches, this.#apps, this);
   }
 
   get certificateProblems(): readonly Problem[] {
@@ -165,10 +198,20 @@ export class Supervisor implements Household {
     // Workers boot while the certificates are read.
     const certificates = this.#certificates.load(declaration.tls);
     const routing = compileRouting(declaration);
-    await this.#serving.start(certificates.then(({ part }) => ({ routing, certificates: part, gate: ungated })));
+    await this.#serving.start(
+      certificates.then(({ part }) => ({
+        routing,
+        certificates: part,
+        gate: () => this.#gate.part(declaration.gate),
+        apps: appGroundOf(declaration),
+      })),
+    );
+    this.#gate.adopt(declaration.gate);
     await (await certificates).adopt();
+    this.#offerSetup();
     const path = join(this.stateDir, socketName);
     this.#control = await ControlSocket.listen(path, createControlHandler(this.#operations, this.#log));
+    this.#apps.begin();
     await this.#watch.set([this.configFile]);
     this.#rotation = this.#clock.every(ticketKeyLifeMs, () => this.#serving.rotateTicketKey());
     this.#manager.notify('READY');
@@ -178,6 +221,12 @@ export class Supervisor implements Household {
       workers: this.#serving.workers.length,
       entrypoints: declaration.entrypoints.map(({ name }) => name),
     });
+  }
+
+  /** Nobody could log in: whoever sees this output owns the machine. Said here and never logged. */
+  #offerSetup(): void {
+    const link = this.#gate.setupLink(this.#serving.snapshot.parts.routing);
+    if (link !== null) process.stdout.write(`No user yet. Make the first one, within this run, at:\n  ${link}\n`);
   }
 
   async #reload(): Promise<ReloadResult> {
@@ -214,6 +263,7 @@ export class Supervisor implements Household {
       this.#serving.setLogLevel(declaration.log.level);
       this.#log.setLevel(declaration.log.level);
       this.warnings = loaded.warnings;
+      await this.#apps.reconfigured(declaration);
       const changes = routingChanges(before.parts.routing, this.#serving.snapshot.parts.routing);
       return { ...base, outcome: changed ? 'applied' : 'unchanged', revision, changes, needsRestart };
     } catch (error) {
@@ -227,7 +277,13 @@ export class Supervisor implements Household {
     const metricsMove = await this.#metricsServer.move(declaration.metrics);
     try {
       const routing = compileRouting(declaration);
-      const published = await this.#serving.publish({ routing, certificates: certificates.part, gate: ungated });
+      const published = await this.#serving.publish({
+        routing,
+        certificates: certificates.part,
+        gate: () => this.#gate.part(declaration.gate),
+        apps: appGroundOf(declaration),
+      });
+      this.#gate.adopt(declaration.gate);
       metricsMove.adopt();
       await certificates.adopt();
       return published;
@@ -246,7 +302,9 @@ export class Supervisor implements Household {
   #quieten(): void {
     this.#rotation?.cancel();
     this.#watch.close();
+    this.#apps.close();
     this.#certificates.close();
+    this.#gate.close();
     this.#metricsServer.close();
   }
 

@@ -41,26 +41,31 @@ export class ServingGround implements SwitchGround {
     );
   }
 
-  async troubles(service: string): Promise<Troubles> {
-    const metrics = await this.#serving.workerMetrics();
-    const { hosts, routers } = this.#serving.snapshot.parts.routing;
-    const routes = new Set(
-      hosts
-        .flatMap((host) => host.routes)
-        .filter(({ action }) => action.kind === 'forward' && action.service === service)
-        .map((route) => route.id),
-    );
-    const udp = new Set(routers.udp.filter((router) => router.service === service).map(({ entrypoint }) => entrypoint));
-    const count = (family: string, label: string, wanted: ReadonlySet<string>): number =>
-      this.#serving.metrics
-        .sum(metrics, `turnpike_${family}`)
-        .reduce((total, { labels, value }) => (wanted.has(String(labels[label])) ? total + value : total), 0);
-    return {
-      retries: count('http_retries_total', 'route', routes),
-      errors:
-        count('http_failures_total', 'route', routes) +
-        count('tcp_failures_total', 'service', new Set([service])) +
-        count('udp_refused_total', 'entrypoint', udp),
-    };
+  troubles(service: string): Promise<Troubles> {
+    return troublesOf(this.#serving, service);
   }
+}
+
+/** Retried and failed exchanges of a service ever. */
+export async function troublesOf(serving: Serving, service: string): Promise<Troubles> {
+  const metrics = await serving.workerMetrics();
+  const { hosts, routers } = serving.snapshot.parts.routing;
+  const routes = new Set(
+    hosts
+      .flatMap((host) => host.routes)
+      .filter(({ action }) => action.kind === 'forward' && action.service === service)
+      .map((route) => route.id),
+  );
+  const udp = new Set(routers.udp.filter((router) => router.service === service).map(({ entrypoint }) => entrypoint));
+  const count = (family: string, label: string, wanted: ReadonlySet<string>): number =>
+    serving.metrics
+      .sum(metrics, `turnpike_${family}`)
+      .reduce((total, { labels, value }) => (wanted.has(String(labels[label])) ? total + value : total), 0);
+  return {
+    retries: count('http_retries_total', 'route', routes),
+    errors:
+      count('http_failures_total', 'route', routes) +
+      count('tcp_failures_total', 'service', new Set([service])) +
+      count('udp_refused_total', 'entrypoint', udp),
+  };
 }

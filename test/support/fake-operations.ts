@@ -1,6 +1,8 @@
+import type { GateOperations } from '../../src/process/gate-operations.ts';
 // Operations that answer from memory, for tests of the control API and the commands.
 // Invariant: every verb has a harmless answer; a test replaces the ones it is about.
 import type { Operations, ServiceChange, Status, SwitchReport } from '../../src/process/operations.ts';
+import { fakeAppOperations } from './fake-app-operations.ts';
 import { noCertificates, noHealth, routing } from './routing.ts';
 
 export const noChanges = { empty: true, entrypoints: [], hosts: [], routers: [], services: [], settings: [], held: [] };
@@ -73,6 +75,8 @@ export function fakeOperations(over: Partial<Operations> = {}): Operations {
     changed: true,
   });
   return {
+    apps: fakeAppOperations(),
+    gate: absent<GateOperations>('gate'),
     reload: async () => ({
       outcome: 'unchanged',
       revision: 7,
@@ -135,4 +139,13 @@ export function fakeOperations(over: Partial<Operations> = {}): Operations {
     replaceWorkers: async () => ({ replaced: 2 }),
     ...over,
   };
+}
+
+/** Operations that the test does not use. */
+function absent<T extends object>(name: string): T {
+  return new Proxy({} as T, {
+    get: (_, key) => () => {
+      throw new Error(`${name}.${String(key)} is not played here`);
+    },
+  });
 }
