@@ -398,7 +398,9 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     if (fault.code === 'internal') this.#host.log.error('exchange-failed', { message: fault.message });
     const guard = this.#plan?.guard;
     if (guard?.policy?.retryPage === true && isDown(fault.code)) {
-      this.#answer(downAnswer(this.head, guard.gate!.app, this.record.requestId), 'app-down');
+      const { requestId, host } = this.record;
+      const ancestors = guard.ancestors(this.connection.proto === 'https', host);
+      this.#answer(downAnswer(this.head, guard.gate!.app, ancestors, requestId), 'app-down');
       return;
     }
     const answer = faultAnswer(fault, this.head, this.record.requestId, retryAfterSeconds);

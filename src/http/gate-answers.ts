@@ -50,10 +50,10 @@ export function deniedAnswer(why: DenyReason, head: RequestHead, requestId: stri
 }
 
 /** No backend of a gate-fronted app takes connections. */
-export function downAnswer(head: RequestHead, app: string, requestId: string): Answer {
+export function downAnswer(head: RequestHead, app: string, ancestors: string, requestId: string): Answer {
   const people = clientKind(head) === 'navigation';
   const answer = people
-    ? pageAnswer(503, retryPage(app), head)
+    ? pageAnswer(503, retryPage(app, ancestors), head)
     : faultAnswer(new Fault('app-down'), head, requestId, retryAfterSeconds);
   if (people) answer.head.fields.push('Retry-After', String(retryAfterSeconds), FieldId.RetryAfter);
   answer.head.fields.push(downField, '1', FieldId.Other);
@@ -111,7 +111,6 @@ function pageAnswer(status: number, { html, policy }: Page, head: RequestHead): 
   fields.push('Content-Type', 'text/html; charset=utf-8', FieldId.ContentType);
   fields.push('Content-Security-Policy', policy, FieldId.ContentSecurityPolicy);
   fields.push('X-Content-Type-Options', 'nosniff', FieldId.Other);
-  fields.push('X-Frame-Options', 'DENY', FieldId.XFrameOptions);
   // Not `no-referrer`: with that, browsers send `Origin: null` with the form.
   fields.push('Referrer-Policy', 'same-origin', FieldId.Other);
   return withBody(status, fields, Buffer.from(html, 'utf8'), head);

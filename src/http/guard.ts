@@ -53,14 +53,14 @@ export class RouteGuard {
         case FieldId.XFrameOptions:
         case FieldId.ContentSecurityPolicy:
         case FieldId.ContentSecurityPolicyReportOnly:
-          fixFrameFields(fields, this.#ancestors(connection.tls !== null, host));
+          fixFrameFields(fields, this.ancestors(connection.tls !== null, host));
           return;
       }
     }
   }
 
   /** The app itself, and wherever the dashboard may be for whoever uses this name. */
-  #ancestors(secure: boolean, host: string): string {
+  ancestors(secure: boolean, host: string): string {
     const { port, host: gateHost, dashboardOrigins } = this.#settings;
     const sources = ["'self'"];
     if (port !== null) sources.push(originOf(secure, host, port));

@@ -23,6 +23,8 @@ interface ResponseOptions extends ServerStreamResponseOptions {
 }
 
 export interface StreamOwner {
+  /** The connection is closed, or done for. */
+  readonly gone: boolean;
   /** @param wasted  the client cancelled it, or broke it so that it had to be reset */
   streamClosed(stream: H2ClientStream, wasted: boolean): void;
 }
@@ -217,12 +219,20 @@ export class H2ClientStream implements ClientStream {
     this.#owner.streamClosed(this, this.#wasted || (!this.#over && stream.rstCode !== constants.NGHTTP2_NO_ERROR));
     if (this.#over) return;
     this.#over = true;
-    if (this.#headSent && stream.writableFinished && stream.rstCode === constants.NGHTTP2_NO_ERROR) {
+    if (this.#headSent && stream.rstCode === constants.NGHTTP2_NO_ERROR && this.#isAnswered()) {
       this.receiver.clientFinished();
       return;
     }
     const why = stream.rstCode === 0 ? 'connection closed' : `RST_STREAM ${stream.rstCode}`;
     this.receiver.requestAborted(this.#failure ?? new Fault('client-gone', why));
+  }
+
+  /**
+   * nghttp2 closes a stream without an error when both sides have ended it: the whole answer is out. After an upload that
+   * shows before node:http2 has heard of the last write, so `finish` never comes.
+   */
+  #isAnswered(): boolean {
+    return this.#stream.writableFinished || (this.#stream.writableEnded && !this.#owner.gone);
   }
 
   // ---- inside ----------------------------------------------------------------------------------------------------

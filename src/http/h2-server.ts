@@ -110,6 +110,10 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     if (socket.destroyed) this.#onClose();
   }
 
+  get gone(): boolean {
+    return this.#closed || this.#session.destroyed;
+  }
+
   /** No request is in work. */
   get idle(): boolean {
     return this.#streams.size === 0 && this.#arrivals.length === 0;

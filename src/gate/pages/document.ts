@@ -32,6 +32,8 @@ export interface PageOptions {
   readonly script?: string | null;
   /** Origins besides this one to which a form may lead on. */
   readonly formTargets?: readonly string[];
+  /** Who may frame the page; nobody, if it is not said. */
+  readonly ancestors?: string;
   /** Markup for the head, such as a refresh for browsers without scripts. */
   readonly head?: Markup;
 }
@@ -42,7 +44,14 @@ export interface Page {
   readonly policy: string;
 }
 
-export function page({ title, body, script = null, formTargets = [], head = { html: '' } }: PageOptions): Page {
+export function page({
+  title,
+  body,
+  script = null,
+  formTargets = [],
+  ancestors = "'none'",
+  head = { html: '' },
+}: PageOptions): Page {
   const scripts = script === null ? '' : ` script-src ${hashSource(script)}; connect-src 'self';`;
   const forms = ["'self'", ...formTargets].join(' ');
   return {
@@ -51,7 +60,7 @@ export function page({ title, body, script = null, formTargets = [], head = { ht
 <meta name="robots" content="noindex"><title>${text(title)}</title><style>${style}</style>${head.html}</head>
 <body><main>${body.html}</main>${script === null ? '' : `<script>${script}</script>`}</body></html>
 `,
-    policy: `default-src 'none'; style-src ${styleSource};${scripts} base-uri 'none'; form-action ${forms}; frame-ancestors 'none'`,
+    policy: `default-src 'none'; style-src ${styleSource};${scripts} base-uri 'none'; form-action ${forms}; frame-ancestors ${ancestors}`,
   };
 }
 

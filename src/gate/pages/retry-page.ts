@@ -20,10 +20,12 @@ const script = `(() => {
   setTimeout(ask, wait);
 })();`;
 
-export function retryPage(app: string): Page {
+/** @param ancestors  who may frame the app, and so the page in its place */
+export function retryPage(app: string, ancestors: string): Page {
   return page({
     title: `${app} is not running`,
     script,
+    ancestors,
     head: { html: `<noscript><meta http-equiv="refresh" content="${retryAfterSeconds}"></noscript>` },
     body: {
       html: `<h1>${text(app)} is not running</h1><p role="status">This page opens the app as soon as it answers.</p>
