@@ -10,8 +10,12 @@ import { choice, either, type Form, list, quote, Refusal, scalar, text } from '.
 // ---- numbers, durations, sizes ---------------------------------------------------------------------------------
 
 export function count(least: number, most: number): Form<number> {
-  return scalar('integer', `a whole number from ${least} to ${most}`, (value) =>
-    value < BigInt(least) || value > BigInt(most) ? new Refusal(`${value} is out of range`) : Number(value),
+  return scalar(
+    'integer',
+    `a whole number from ${least} to ${most}`,
+    (value) =>
+      value < BigInt(least) || value > BigInt(most) ? new Refusal(`${value} is out of range`) : Number(value),
+    { minimum: least, maximum: most },
   );
 }
 

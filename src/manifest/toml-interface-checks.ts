@@ -75,7 +75,7 @@ function checkHttp(http: Http, at: Path, findings: Findings): void {
     );
     return;
   }
-  if (written('host')) {
+  if (written('host') && !findings.failed([...at, 'host'])) {
     findings.error(
       [...at, 'host'],
       'an internal interface has no host name',
@@ -83,7 +83,7 @@ function checkHttp(http: Http, at: Path, findings: Findings): void {
       'key',
     );
   }
-  if (written('tls')) {
+  if (written('tls') && !findings.failed([...at, 'tls'])) {
     findings.error([...at, 'tls'], 'TLS is for public interfaces', 'leave it out', 'key');
   }
 }

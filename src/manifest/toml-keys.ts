@@ -20,12 +20,12 @@ import {
   required,
   table,
   tables,
-  text,
   type Value,
 } from '../config/form.ts';
 import { count, port } from '../config/values.ts';
 import type { SecretReference, Variable } from './app.ts';
 import type { ImageReference } from './image.ts';
+import { implies, is, lacks, needs, not } from './json-rules.ts';
 import {
   appName,
   judgePlainName,
@@ -44,6 +44,7 @@ import {
   probePath,
   publicHost,
   readinessTimeout,
+  someText,
   stopGrace,
   variableValue,
 } from './values.ts';
@@ -98,11 +99,7 @@ const readinessKeys = {
     'http and tcp: a declared port. Left out: the only public HTTP port, else the only port that takes TCP connections.',
     '3000',
   ),
-  contains: optional(
-    text('text', (value) => value, { minLength: 1 }),
-    'log only, and needed there: the text to wait for.',
-    '"listening"',
-  ),
+  contains: optional(someText('text'), 'log only, and needed there: the text to wait for.', '"listening"'),
   timeout: defaulted(readinessTimeout, 'The service has failed when it is not ready by then.', '"30s"', 30_000),
   consecutive: defaulted(count(1, 10), 'http and tcp: successes in a row that are needed.', '1', 1),
 } as const satisfies Keys;
@@ -124,8 +121,24 @@ const httpKeys = {
   ),
 } as const satisfies Keys;
 
+const readiness = described(table('readiness', readinessKeys), {
+  allOf: [
+    implies(is('type', 'http'), needs('path')),
+    implies(not(is('type', 'http')), lacks('path')),
+    implies(is('type', 'log'), needs('contains')),
+    implies(not(is('type', 'log')), lacks('contains')),
+    implies(is('type', 'log', 'none'), lacks('port', 'consecutive')),
+  ],
+});
+
+const internal = is('visibility', 'internal');
+
+const http = described(table('an HTTP interface', httpKeys), {
+  allOf: [implies(internal, lacks('host', 'tls')), implies(not(internal), needs('host'))],
+});
+
 const portKeys = {
-  entrypoint: required(plainEntrypoint(), 'Name of an entrypoint of the installation.', '"game"'),
+  entrypoint: required(someText('the name of an entrypoint'), 'Name of an entrypoint of the installation.', '"game"'),
   port: required(port, 'Port in the container.', '25565'),
   publish: optional(
     listener,
@@ -133,11 +146,6 @@ const portKeys = {
     '"0.0.0.0:25565"',
   ),
 } as const satisfies Keys;
-
-/** Operators name entrypoints; whether there is one of the name is checked against the configuration. */
-function plainEntrypoint(): Form<string> {
-  return text('the name of an entrypoint', (value) => value, { minLength: 1 });
-}
 
 const volumeKeys = {
   name: required(plainName, 'Name of the volume. It belongs to one service.', '"web-data"'),
@@ -188,16 +196,11 @@ const serviceKeys = {
     '["transcode-gpu"]',
   ),
   readiness: optional(
-    table('readiness', readinessKeys),
+    readiness,
     'When the service counts as ready. Left out: see "Readiness".',
     '{ type = "http", path = "/healthz" }',
   ),
-  http: defaulted(
-    tables('[[services.NAME.http]] tables', table('an HTTP interface', httpKeys)),
-    'HTTP interfaces.',
-    '[]',
-    [],
-  ),
+  http: defaulted(tables('[[services.NAME.http]] tables', http), 'HTTP interfaces.', '[]', []),
   tcp: defaulted(
     tables('[[services.NAME.tcp]] tables', table('a TCP interface', portKeys)),
     'TCP interfaces.',
@@ -300,7 +303,9 @@ const rootKeys = {
   image: misplaced('an image belongs to a service', '[services.NAME]'),
 } as const satisfies Keys;
 
-export const tomlManifest: Form<TomlManifest> = table('the manifest', rootKeys);
+export const tomlManifest: Form<TomlManifest> = described(table('the manifest', rootKeys), {
+  required: ['name', 'services'],
+});
 
 export type TomlManifest = Read<typeof rootKeys>;
 export type TomlService = Value<typeof service>;

@@ -1,7 +1,7 @@
 // The other values of manifests, both formats: paths in containers, variables, readiness, listeners, images.
 // Invariant: what is read is canonical, and a refusal never repeats what may be a secret.
 import { isIPv4 } from 'node:net';
-import { type Form, type JsonSchema, list, quote, Refusal, text } from '../config/form.ts';
+import { type Form, list, quote, Refusal, text } from '../config/form.ts';
 import { duration, type ListenAddress, listenAddress } from '../config/values.ts';
 import { canonicalHost, isAddressLiteral } from '../model/host.ts';
 import { type ImageReference, imageForm, parseImage } from './image.ts';
@@ -162,11 +162,18 @@ export const image: Form<ImageReference> = text(
 );
 
 /** Any text on one line, for showing. */
-export const oneLine: Form<string> = text('text on one line, at most 256 characters', (value) => {
-  if (value === '') return new Refusal('is empty');
-  return value.length > 256 || /[\x00-\x1f\x7f]/.test(value) ? new Refusal('is not text on one line') : value;
-});
+export const oneLine: Form<string> = text(
+  'text on one line, at most 256 characters',
+  (value) => {
+    if (value === '') return new Refusal('is empty');
+    return value.length > 256 || /[\x00-\x1f\x7f]/.test(value) ? new Refusal('is not text on one line') : value;
+  },
+  { minLength: 1, maxLength: 256 },
+);
 
 export const anyText: Form<string> = text('text', (value) => value);
 
-export const singleLine: JsonSchema = { minLength: 1, maxLength: 256 };
+/** Text that is judged elsewhere, but has to be there. */
+export function someText(accepts: string): Form<string> {
+  return text(accepts, (value) => (value === '' ? new Refusal('is empty') : value), { minLength: 1 });
+}

@@ -21,8 +21,9 @@ import {
 } from '../config/form.ts';
 import type { Variable } from './app.ts';
 import { parseImage } from './image.ts';
+import { needs } from './json-rules.ts';
 import { bareFilename, judgeVariable, variableName, variableNames } from './names.ts';
-import { absolutePath, commandLine, image, mountTarget, probePath } from './values.ts';
+import { absolutePath, commandLine, image, mountTarget, probePath, someText } from './values.ts';
 import {
   assignment,
   bindOption,
@@ -185,7 +186,9 @@ const containerKeys = {
   ),
 } as const satisfies Keys;
 
-export const container = table('container', containerKeys);
+export const container = described(table('container', containerKeys), {
+  oneOf: [needs('image'), needs('build')],
+});
 
 // ---- security and resources ------------------------------------------------------------------------------------
 
@@ -256,7 +259,7 @@ export const volumeKeys = {
     'bind',
   ),
   source: optional(
-    text('an absolute path, or the name of a volume', (value) => value, { minLength: 1 }),
+    someText('an absolute path, or the name of a volume'),
     'bind: the directory; volume: the name.',
     '/var/lib/data/myapp',
   ),
@@ -307,7 +310,7 @@ export const healthKeys = {
     'http',
   ),
   endpoint: optional(
-    text('"http://localhost:8080/health" or "localhost:8080"', (value) => value, { minLength: 1 }),
+    someText('"http://localhost:8080/health" or "localhost:8080"'),
     'Where the app answers, by its own view.',
     'http://localhost:8080',
   ),

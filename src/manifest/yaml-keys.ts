@@ -5,6 +5,7 @@ import {
   choice,
   defaulted,
   defaultsOf,
+  described,
   either,
   type Form,
   flag,
@@ -24,6 +25,7 @@ import {
   type Value,
 } from '../config/form.ts';
 import { type AuthPolicy, authPolicies, type Dependency } from './app.ts';
+import { implies, is, lacks, needs, not } from './json-rules.ts';
 import { appName, judgePlainName } from './names.ts';
 import { anyText, oneLine } from './values.ts';
 import {
@@ -69,7 +71,11 @@ const portKeys = {
   session_passthrough: defaulted(flag, 'gated only: the app gets the session cookie.', 'false', false, 'true'),
 } as const satisfies Keys;
 
-const portTable = table('a port', portKeys);
+const explained = is('auth', 'none', 'open');
+
+const portTable = described(table('a port', portKeys), {
+  allOf: [implies(explained, needs('auth_rationale')), implies(not(explained), lacks('auth_rationale'))],
+});
 
 const ports = tables(
   'a list like { host: 8090, container: 8080 }',
@@ -186,7 +192,8 @@ const appKeys = {
   ),
 } as const satisfies Keys;
 
-export const yamlApp: Form<YamlApp> = table('app', appKeys);
+/** What is not a key of the schema was taken out before it is read. */
+export const yamlApp: Form<YamlApp> = described(table('app', appKeys), { additionalProperties: true });
 export const appKeyNames: readonly string[] = Object.keys(appKeys);
 
 export type YamlApp = Read<typeof appKeys>;

@@ -3,7 +3,7 @@
 import { isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { parseDuration, parseSize } from '../base/units.ts';
-import { described, either, type Form, quote, Refusal, text } from '../config/form.ts';
+import { either, type Form, quote, Refusal, text } from '../config/form.ts';
 import { count } from '../config/values.ts';
 import type { Variable } from './app.ts';
 import { judgeVariable } from './names.ts';
@@ -13,7 +13,7 @@ import { refuseAbsolutePath } from './values.ts';
 
 /** Decimal, without a sign, leading zeros, `0o` or `0x`: YAML 1.1 reads 010 as 8, YAML 1.2 as 10. */
 export function whole(least: number, most: number): Form<number> {
-  const form = described(count(least, most), { minimum: least, maximum: most });
+  const form = count(least, most);
   return {
     ...form,
     read(node, path, findings) {
