@@ -3,6 +3,7 @@
 // side that breaks off before its end makes the other one see a reset, never an end.
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import type { BulkReads, ChunkTaker } from '../base/bulk-reads.ts';
 
 export type Side = 'client' | 'backend';
 
@@ -21,11 +22,14 @@ export class BytePipe {
   readonly #fromBackend: Direction;
   #open = 2;
 
-  /** Takes two sockets that are half-open and do not flow. They close when both directions have ended. */
-  constructor(client: Socket, backend: Socket, owner: PipeOwner) {
+  /**
+   * Takes two sockets that are half-open and do not flow. They close when both directions have ended.
+   * @param reads  where the backend's bytes come from instead of its stream; null: from the stream
+   */
+  constructor(client: Socket, backend: Socket, reads: BulkReads | null, owner: PipeOwner) {
     this.#owner = owner;
-    this.#fromClient = new Direction('client', client, backend, this, owner);
-    this.#fromBackend = new Direction('backend', backend, client, this, owner);
+    this.#fromClient = new Direction('client', client, backend, null, this, owner);
+    this.#fromBackend = new Direction('backend', backend, client, reads, this, owner);
   }
 
   /** @param early  bytes of the client that come before all others */
@@ -47,18 +51,20 @@ export class BytePipe {
 }
 
 /** What comes from one socket and goes to the other. Listeners are fields, so that they can be taken off again. */
-class Direction {
+class Direction implements ChunkTaker {
   readonly from: Socket;
   readonly #to: Socket;
   readonly #side: Side;
+  readonly #reads: BulkReads | null;
   readonly #pipe: BytePipe;
   readonly #owner: PipeOwner;
   #error: Error | null = null;
 
-  constructor(side: Side, from: Socket, to: Socket, pipe: BytePipe, owner: PipeOwner) {
+  constructor(side: Side, from: Socket, to: Socket, reads: BulkReads | null, pipe: BytePipe, owner: PipeOwner) {
     this.from = from;
     this.#to = to;
     this.#side = side;
+    this.#reads = reads;
     this.#pipe = pipe;
     this.#owner = owner;
   }
@@ -78,21 +84,30 @@ class Direction {
       return;
     }
     from.on('end', this.#onEnd);
-    from.on('data', this.#onData);
+    if (this.#reads === null) from.on('data', this.#onData);
+    else this.#reads.taker = this;
     this.#to.on('drain', this.#onDrain);
     if (this.#to.writableNeedDrain) from.pause();
     else from.resume();
   }
 
   pass(chunk: Buffer): void {
-    this.#owner.moved(this.#side, chunk.length);
-    if (!this.#to.write(chunk)) this.from.pause();
+    if (!this.take(chunk)) this.from.pause();
   }
 
-  readonly #onData = (chunk: Buffer): void => {
+  take(chunk: Buffer): boolean {
     // Nobody takes it any more. It is read all the same: see `#onClose`.
-    if (!this.#to.destroyed) this.pass(chunk);
-  };
+    if (this.#to.destroyed) return true;
+    this.#owner.moved(this.#side, chunk.length);
+    return this.#to.write(chunk);
+  }
+
+  /** A write that the kernel took at once is done with its bytes. */
+  get holdsChunk(): boolean {
+    return this.#to.writableLength > 0;
+  }
+
+  readonly #onData = (chunk: Buffer): void => this.pass(chunk);
 
   readonly #onDrain = (): void => {
     this.#owner.moved(this.#side, 0);

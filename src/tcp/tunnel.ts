@@ -2,6 +2,7 @@
 // Invariant: ends exactly once, in `#finish`, with its claim released, its backend's ledger closed and one log line
 // written; until a backend is connected nothing is read from the client.
 import type { Socket } from 'node:net';
+import type { BulkReads } from '../base/bulk-reads.ts';
 import type { Clock } from '../base/clock.ts';
 import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 import { Fault } from '../base/fault.ts';
@@ -69,7 +70,7 @@ const lingerMs = 30_000;
 /** Probes of a peer that may have vanished start after this much silence. */
 const keepAliveMs = 60_000;
 
-export class Tunnel implements ClaimHolder, Waiter, DeadlineHolder, ConnectListener, PipeOwner {
+export class Tunnel implements ClaimHolder, Waiter, DeadlineHolder, ConnectListener<BulkReads>, PipeOwner {
   readonly claimKind = 'tunnel';
   /** A tunnel cannot tell its client to go: it ends with its claim. */
   readonly idle = false;
@@ -84,7 +85,7 @@ export class Tunnel implements ClaimHolder, Waiter, DeadlineHolder, ConnectListe
   #waitingSince = 0;
   #generation: LiveGeneration<Backends> | null = null;
   #backend: LiveBackend | null = null;
-  #attempt: Attempt | null = null;
+  #attempt: Attempt<BulkReads> | null = null;
   #dialledAt = 0;
   #pipe: BytePipe | null = null;
   #cells: TunnelCells | null = null;
@@ -204,7 +205,7 @@ export class Tunnel implements ClaimHolder, Waiter, DeadlineHolder, ConnectListe
     });
   }
 
-  connected(socket: Socket): void {
+  connected(socket: Socket, reads: BulkReads | null): void {
     const { client, record } = this;
     this.#attempt = null;
     this.#backend!.succeeded();
@@ -214,7 +215,7 @@ export class Tunnel implements ClaimHolder, Waiter, DeadlineHolder, ConnectListe
     client.accepted();
     this.#cells = this.#host.opened(this);
     this.deadlineAt = this.#host.deadlines.in(this.#idleMs);
-    this.#pipe = new BytePipe(client.socket, socket, this);
+    this.#pipe = new BytePipe(client.socket, socket, reads, this);
     this.#pipe.start(client.early);
   }
 

@@ -1,5 +1,7 @@
 // One backend of a generation in one worker: whether it may be chosen, what it is doing, and its connections.
 // Invariant: `inflight` counts every exchange from the moment this backend was chosen for it to its end, tunnels included.
+import { BulkReads } from '../base/bulk-reads.ts';
+import { DirectReads } from '../base/direct-reads.ts';
 import type { Fault } from '../base/fault.ts';
 import type { Cell } from '../base/metrics.ts';
 import type { BackendReceiver } from '../message/stream.ts';
@@ -47,7 +49,7 @@ export class LiveBackend implements Candidate, Ledger {
   /** For requests; null when the backend belongs to a network service. */
   #pool: Pool | null;
   /** For tunnels; null when the backend takes requests or nothing but datagrams. */
-  #connector: Connector | null;
+  #connector: Connector<BulkReads> | null;
   /** Pools of an earlier protocol or TLS identity, until their last exchange ends. */
   #oldPools: Pool[] = [];
   #down: boolean;
@@ -106,7 +108,7 @@ export class LiveBackend implements Candidate, Ledger {
    * A connection of its own for one tunnel, whose owner keeps the ledger. It may be half-open.
    * @param preface  goes out first, before TLS begins
    */
-  connect(listener: ConnectListener, preface: Buffer | null): Attempt {
+  connect(listener: ConnectListener<BulkReads>, preface: Buffer | null): Attempt<BulkReads> {
     return this.#connector!.connect(this.#service.backendLimits.backendConnectTimeoutMs, listener, preface);
   }
 
@@ -197,10 +199,10 @@ export class LiveBackend implements Candidate, Ledger {
     return this.#pool === null ? this.#oldPools : [...this.#oldPools, this.#pool];
   }
 
-  #makeConnector(tls: BackendTls | null): Connector | null {
+  #makeConnector(tls: BackendTls | null): Connector<BulkReads> | null {
     const { protocol } = this.#service;
     if (protocol !== 'tcp' && protocol !== 'tls') return null;
-    return new Connector(this.#backend, tls, true, this.#deps.deadlines);
+    return new Connector(this.#backend, tls, true, this.#deps.deadlines, () => new BulkReads());
   }
 
   #makePool(tls: BackendTls | null): Pool {
@@ -209,7 +211,7 @@ export class LiveBackend implements Candidate, Ledger {
     const { address } = this;
     const h2 = protocol === 'h2' || protocol === 'h2c';
     // Only HTTP/1.1 tunnels can use a direction that the backend has closed its side of.
-    const connector = new Connector(this.#backend, tls, !h2, deadlines, !h2);
+    const connector = new Connector(this.#backend, tls, !h2, deadlines, h2 ? null : () => new DirectReads());
     const cells = this.#cells;
     const dial = h2
       ? (pool: Pool, timeoutMs: number): Dial =>

@@ -1,39 +1,50 @@
 // One connection to a backend, from the address to a socket that is ready for its protocol.
 // Invariant: every attempt ends in exactly one of `connected`, `connectFailed`, or its own `destroy`; after `connected`
 // nobody listens for errors on the socket, so the new owner must do so in the same call.
-import { isIP, Socket, type SocketConstructorOpts, type TcpSocketConnectOpts } from 'node:net';
+import { isIP, type OnReadOpts, Socket, type SocketConstructorOpts, type TcpSocketConnectOpts } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
-import { DirectReads } from '../base/direct-reads.ts';
+import type { DirectReads } from '../base/direct-reads.ts';
 import { Fault } from '../base/fault.ts';
 import type { Backend } from '../model/snapshot.ts';
 import type { BackendTls } from './backend-tls.ts';
 
-export interface ConnectListener {
+/** Takes the bytes of a plaintext socket past the stream machinery. */
+export interface SocketReads {
+  readonly onread: OnReadOpts;
+}
+
+export interface ConnectListener<R extends SocketReads = DirectReads> {
   /** `reads`: where the socket's bytes come from instead of its stream; null: from the stream, as usual. */
-  connected(socket: Socket | TLSSocket, reads: DirectReads | null): void;
+  connected(socket: Socket | TLSSocket, reads: R | null): void;
   connectFailed(fault: Fault): void;
 }
 
 /** Probes of a dead peer start after this much silence; they also end tunnels whose backend vanished. */
 const tcpKeepAliveMs = 60_000;
 
-export class Connector {
+export class Connector<R extends SocketReads = DirectReads> {
   readonly #backend: Backend;
   readonly #host: string;
   readonly #tls: BackendTls | null;
   readonly #halfOpen: boolean;
-  readonly #direct: boolean;
+  readonly #makeReads: (() => R) | null;
   readonly #deadlines: Deadlines;
   /** The latest session ticket: the next handshake is cheaper. Verified by the handshake that it came from. */
   #session: Buffer | undefined;
 
   /**
-   * `halfOpen`: a FIN of the backend leaves our direction open; the owner of the socket must end it. `direct`: plaintext is
-   * read past the stream machinery, to the listener that `connected` names.
+   * `halfOpen`: a FIN of the backend leaves our direction open; the owner of the socket must end it. `makeReads`: plaintext
+   * is read past the stream machinery, by what this makes, to whom `connected` makes it lead; null: from the stream.
    */
-  constructor(backend: Backend, tls: BackendTls | null, halfOpen: boolean, deadlines: Deadlines, direct = false) {
-    this.#direct = direct;
+  constructor(
+    backend: Backend,
+    tls: BackendTls | null,
+    halfOpen: boolean,
+    deadlines: Deadlines,
+    makeReads: (() => R) | null,
+  ) {
+    this.#makeReads = makeReads;
     this.#backend = backend;
     this.#host = backend.host.startsWith('[') ? backend.host.slice(1, -1) : backend.host;
     this.#tls = tls;
@@ -42,10 +53,10 @@ export class Connector {
   }
 
   /** @param preface  goes out first, before TLS begins; null: nothing does */
-  connect(timeoutMs: number, listener: ConnectListener, preface: Buffer | null = null): Attempt {
+  connect(timeoutMs: number, listener: ConnectListener<R>, preface: Buffer | null = null): Attempt<R> {
     const { address, port } = this.#backend;
     const problem = this.#tls?.problem ?? null;
-    const attempt = new Attempt(address, this.#tls, this.#deadlines, listener);
+    const attempt = new Attempt<R>(address, this.#tls, this.#deadlines, listener);
     if (problem !== null) {
       process.nextTick(() => attempt.fail(new Fault('upstream-tls', `${address}: ${problem}`)));
       return attempt;
@@ -54,7 +65,7 @@ export class Connector {
     const to = { host, port, ...(isIP(host) === 0 ? { autoSelectFamily: true } : {}) };
     let socket: Socket;
     if (this.#tls === null) {
-      attempt.reads = this.#direct ? new DirectReads() : null;
+      attempt.reads = this.#makeReads?.() ?? null;
       socket = this.#dial(to, preface, attempt.reads);
     } else {
       const options: ConnectionOptions = { ...this.#tls.options(host), ...to };
@@ -71,7 +82,7 @@ export class Connector {
     return attempt;
   }
 
-  #dial(to: TcpSocketConnectOpts, preface: Buffer | null, reads: DirectReads | null): Socket {
+  #dial(to: TcpSocketConnectOpts, preface: Buffer | null, reads: R | null): Socket {
     const options: SocketConstructorOpts = { allowHalfOpen: this.#halfOpen };
     if (reads !== null) options.onread = reads.onread;
     const socket = new Socket(options);
@@ -82,18 +93,18 @@ export class Connector {
   }
 }
 
-export class Attempt implements DeadlineHolder {
+export class Attempt<R extends SocketReads = DirectReads> implements DeadlineHolder {
   deadlineAt = 0;
   /** For the listener; null while the stream is what is read. */
-  reads: DirectReads | null = null;
+  reads: R | null = null;
   readonly #address: string;
   readonly #tls: BackendTls | null;
   readonly #deadlines: Deadlines;
-  #listener: ConnectListener | null;
+  #listener: ConnectListener<R> | null;
   #socket: Socket | null = null;
   #tcpUp = false;
 
-  constructor(address: string, tls: BackendTls | null, deadlines: Deadlines, listener: ConnectListener) {
+  constructor(address: string, tls: BackendTls | null, deadlines: Deadlines, listener: ConnectListener<R>) {
     this.#address = address;
     this.#tls = tls;
     this.#deadlines = deadlines;

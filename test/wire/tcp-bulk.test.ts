@@ -90,6 +90,20 @@ it('a gigabyte each way at once arrives as it was sent', { timeout: 180_000 }, a
   expect(tunnel).toMatchObject({ bytesIn: giB, bytesOut: giB });
 });
 
+/** Eight mebibytes through a tunnel of their own, to somebody who reads them. */
+async function passOnce(): Promise<void> {
+  served = (socket) => {
+    socket.resume();
+    socket.on('end', () => socket.end());
+  };
+  const client = connect({ port, host: '127.0.0.1' });
+  client.on('error', () => {});
+  client.resume();
+  for (let i = 0; i < 8; i++) client.write(piece);
+  client.end();
+  await once(client, 'close');
+}
+
 it.each([
   ['the client', 'client'],
   ['the backend', 'backend'],
@@ -132,12 +146,19 @@ it.each([
   for (let i = 0; i < count; i++) await open();
   await until('senders that are stopped', () => sent.length === count + 5);
   await sleep(1000);
-  const grown = residentSize(pid!) - before;
   expect(
     sent.every((each) => each.bytes < 64 * miB),
     'nobody got rid of everything',
   ).toBe(true);
-  expect(grown / count).toBeLessThan(miB);
+  // What passed before they stalled may lie about until V8 tidies up, which it does when more passes.
+  await until(
+    'less than a mebibyte each',
+    async () => {
+      await passOnce();
+      return (residentSize(pid!) - before) / count < miB;
+    },
+    { timeoutMs: 20_000, seen: () => (residentSize(pid!) - before) / count },
+  );
   for (const socket of [...clients, ...held]) socket.destroy();
 });
 
