@@ -291,11 +291,10 @@ export class ContainerRuntime implements Runtime {
 
   async #endOf(engine: Engine, id: string): Promise<string> {
     try {
-      await engine.containers.waitForEnd(id);
+      const exitCode = await engine.containers.waitForEnd(id);
+      if (exitCode === null) return 'it was removed';
       const container = await engine.containers.inspect(id);
-      if (container === null) return 'it was removed';
-      if (container.outOfMemory) return 'it ran out of memory';
-      return `it exited with ${container.exitCode}`;
+      return container?.outOfMemory ? 'it ran out of memory' : `it exited with ${exitCode}`;
     } catch (error) {
       return error instanceof Error ? error.message : String(error);
     }

@@ -94,20 +94,23 @@ export class Containers {
 
   async start(id: string): Promise<void> {
     await this.#ours(id);
-    await this.#client.json({ method: 'POST', path: `/containers/${id}/start`, timeoutMs: 60_000 });
+    await this.#client.done({ method: 'POST', path: `/containers/${id}/start`, timeoutMs: 60_000 });
   }
 
-  /** Resolves when it does not run any more, or is gone. */
-  async waitForEnd(id: string): Promise<void> {
-    // As a stream, so that the wait has a connection of its own and no time limit.
-    const path = `/containers/${id}/wait`;
-    await this.#goneIsFine(
-      this.#client
-        .stream({ method: 'POST', path, query: { condition: 'not-running' }, timeoutMs: 0 })
-        .then(async (stream) => {
-          for await (const _ of stream);
-        }),
-    );
+  /** Resolves when it does not run any more, with its exit code; null: it is gone. */
+  async waitForEnd(id: string): Promise<number | null> {
+    try {
+      // As a stream, so that the wait has a connection of its own and no time limit.
+      const path = `/containers/${id}/wait`;
+      const query = { condition: 'not-running' };
+      const stream = await this.#client.stream({ method: 'POST', path, query, timeoutMs: 0 });
+      let text = '';
+      for await (const chunk of stream as AsyncIterable<Buffer>) text += chunk.toString('utf8');
+      return (JSON.parse(text) as { StatusCode: number }).StatusCode;
+    } catch (error) {
+      if (error instanceof EngineError && error.status === 404) return null;
+      throw error;
+    }
   }
 
   /** SIGTERM, then SIGKILL when `graceMs` are over. Resolves when it does not run; a container that is gone does not run. */
@@ -115,7 +118,7 @@ export class Containers {
     if ((await this.#oursOrGone(id)) === null) return;
     const t = Math.max(0, Math.ceil(graceMs / 1000));
     await this.#goneIsFine(
-      this.#client.json({
+      this.#client.done({
         method: 'POST',
         path: `/containers/${id}/stop`,
         query: { t },
@@ -126,17 +129,19 @@ export class Containers {
 
   async kill(id: string, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     if ((await this.#oursOrGone(id)) === null) return;
-    await this.#goneIsFine(
-      this.#client.json({ method: 'POST', path: `/containers/${id}/kill`, query: { signal } }),
-      409,
-    );
+    try {
+      await this.#client.done({ method: 'POST', path: `/containers/${id}/kill`, query: { signal } });
+    } catch (error) {
+      // It ended meanwhile; each engine has other words for that.
+      if (!(error instanceof EngineError) || (await this.inspect(id))?.running === true) throw error;
+    }
   }
 
   /** Ended by force if it runs. Its anonymous volumes go with it, named ones stay. */
   async remove(id: string): Promise<void> {
     if ((await this.#oursOrGone(id)) === null) return;
     await this.#goneIsFine(
-      this.#client.json({
+      this.#client.done({
         method: 'DELETE',
         path: `/containers/${id}`,
         query: { force: true, v: true },
@@ -236,7 +241,7 @@ export class Containers {
   /** Puts a tar archive into a container's directory. */
   async put(id: string, directory: string, archive: Buffer): Promise<void> {
     await this.#ours(id);
-    await this.#client.json({
+    await this.#client.done({
       method: 'PUT',
       path: `/containers/${id}/archive`,
       query: { path: directory, noOverwriteDirNonDir: true },
@@ -260,12 +265,12 @@ export class Containers {
     );
   }
 
-  /** 304: it had stopped already. 409: it is being removed. */
-  async #goneIsFine(call: Promise<unknown>, ...more: readonly number[]): Promise<void> {
+  /** 304: it had stopped already. */
+  async #goneIsFine(call: Promise<unknown>): Promise<void> {
     try {
       await call;
     } catch (error) {
-      if (!(error instanceof EngineError) || ![304, 404, ...more].includes(error.status)) throw error;
+      if (!(error instanceof EngineError) || ![304, 404].includes(error.status)) throw error;
     }
   }
 }

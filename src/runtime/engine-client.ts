@@ -52,6 +52,13 @@ export class EngineClient {
     return (text === '' ? null : JSON.parse(text)) as T;
   }
 
+  /** For calls whose answer says nothing beyond its status; Podman puts words there. */
+  async done(call: Call): Promise<void> {
+    const { body, statusCode } = await this.#request(this.#pool, call);
+    const text = await bounded(body);
+    if (statusCode >= 400) throw refusal(statusCode, text);
+  }
+
   /** The answer as it comes. The caller reads it to its end or destroys it. */
   async stream(call: Call): Promise<Readable> {
     // A connection of its own: streams last, and others must not wait for them.

@@ -99,7 +99,7 @@ interface VersionAnswer {
 }
 
 async function versionOf(client: EngineClient): Promise<EngineVersion> {
-  const answer = await client.json<VersionAnswer>({ method: 'GET', path: '/version', timeoutMs: 5000 });
+  const answer = await client.json<VersionAnswer>({ method: 'GET', path: '/version', timeoutMs: 15_000 });
   const podman = answer.Components?.find(({ Name }) => Name === 'Podman Engine');
   return podman === undefined
     ? { kind: 'docker', version: answer.Version }

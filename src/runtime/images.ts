@@ -1,5 +1,6 @@
 // Images: what is on the engine, and pulling what is not.
 // Invariant: pulls are anonymous, and happen only for references that the caller has just checked.
+import type { Readable } from 'node:stream';
 import { type EngineClient, EngineError } from './engine-client.ts';
 import { Lines } from './log-frames.ts';
 
@@ -52,13 +53,7 @@ export class Images {
   }
 
   async pull(reference: string, progress: (progress: PullProgress) => void, signal: AbortSignal): Promise<Image> {
-    const stream = await this.#client.stream({
-      method: 'POST',
-      path: '/images/create',
-      query: { fromImage: reference },
-      timeoutMs: pullIdleMs,
-      signal,
-    });
+    const stream = await this.#beginPull(reference, signal);
     const idle = setTimeout(() => stream.destroy(new EngineError(0, `the pull of ${reference} stalled`)), pullIdleMs);
     try {
       const lines = new Lines();
@@ -75,13 +70,32 @@ export class Images {
     if (image === null) throw new EngineError(0, `${reference} was pulled and is not there`);
     return image;
   }
+
+  async #beginPull(reference: string, signal: AbortSignal): Promise<Readable> {
+    const query = { fromImage: reference };
+    try {
+      return await this.#client.stream({
+        method: 'POST',
+        path: '/images/create',
+        query,
+        timeoutMs: pullIdleMs,
+        signal,
+      });
+    } catch (error) {
+      if (error instanceof EngineError) throw notPulled(reference, error.status, error.message);
+      throw error;
+    }
+  }
 }
+
+const notPulled = (reference: string, status: number, why: string): EngineError =>
+  new EngineError(status, `${reference} was not pulled: ${why}`);
 
 function follow(line: string, reference: string, progress: (progress: PullProgress) => void): void {
   if (line.trim() === '') return;
   const { id = '', status = '', error, progressDetail } = JSON.parse(line) as PullLine;
   // The head said 200 before anything was known.
-  if (error !== undefined) throw new EngineError(502, `${reference} was not pulled: ${error}`);
+  if (error !== undefined) throw notPulled(reference, 502, error);
   const { current, total } = progressDetail ?? {};
   const fraction = current === undefined || total === undefined || total === 0 ? null : Math.min(1, current / total);
   progress({ layer: id, status, fraction });

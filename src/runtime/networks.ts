@@ -59,14 +59,14 @@ export class Networks {
     const network = await this.#verified(name);
     if (network.members.includes(container)) return;
     const json = { Container: container, EndpointConfig: { Aliases: aliases } };
-    await this.#client.json({ method: 'POST', path: `/networks/${name}/connect`, json });
+    await this.#client.done({ method: 'POST', path: `/networks/${name}/connect`, json });
   }
 
   async leave(name: string, container: string): Promise<void> {
     const network = await this.find(name);
     if (network === null || !network.members.includes(container)) return;
     this.#verify(name, network);
-    await this.#client.json({
+    await this.#client.done({
       method: 'POST',
       path: `/networks/${name}/disconnect`,
       json: { Container: container, Force: false },
@@ -87,7 +87,7 @@ export class Networks {
     this.#verify(name, network);
     if (network.members.length > 0) return false;
     try {
-      await this.#client.json({ method: 'DELETE', path: `/networks/${name}` });
+      await this.#client.done({ method: 'DELETE', path: `/networks/${name}` });
       return true;
     } catch (error) {
       if (error instanceof EngineError && (error.status === 403 || error.status === 409)) return false;

@@ -59,7 +59,7 @@ export function labelFilter(labels: Labels): string {
 
 /** Short enough for every engine, unique by its end, and readable in `docker ps`. */
 export function containerName({ app, service, instance }: InstanceMark): string {
-  return `turnpike-${app}-${service.replaceAll(/[^a-z0-9-]/g, '-')}-${instance.slice(0, 12)}`;
+  return `turnpike-${app}-${service.replaceAll(/[^a-z0-9-]/g, '-')}-${instance}`;
 }
 
 export function privateNetworkName({ app, appId }: AppMark): string {

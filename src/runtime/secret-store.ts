@@ -151,13 +151,13 @@ export class PassSecretStore implements SecretStore {
   async read(secret: SecretName): Promise<string | null> {
     if (!(await this.list(secret.appId, secret.service)).includes(secret.name)) return null;
     const value = await this.#run(['show', entryOf(secret)], null);
-    // pass ends what it shows with a line feed that was never part of the value.
+    // Written here, as pass itself does with what is typed: a line feed at the end is none of the value.
     return value.endsWith('\n') ? value.slice(0, -1) : value;
   }
 
   async write(secret: SecretName, value: string): Promise<void> {
     checkSecretValue(value);
-    await this.#run(['insert', '--multiline', '--force', entryOf(secret)], value);
+    await this.#run(['insert', '--multiline', '--force', entryOf(secret)], `${value}\n`);
   }
 
   async remove(secret: SecretName): Promise<boolean> {

@@ -38,7 +38,7 @@ export class Volumes {
     const found = await this.find(name);
     if (found === null) {
       const json = { Name: name, Driver: 'local', Labels: appLabels(mark) };
-      await this.#client.json({ method: 'POST', path: '/volumes/create', json });
+      await this.#client.done({ method: 'POST', path: '/volumes/create', json });
       return;
     }
     if (isOurs(found.labels, this.#owner)) return;
@@ -64,6 +64,6 @@ export class Volumes {
     if (!isOurs(found.labels, this.#owner)) {
       throw new Fault('runtime-refused', `volume ${name} was not made by this installation; it is left alone`);
     }
-    await this.#client.json({ method: 'DELETE', path: `/volumes/${name}` });
+    await this.#client.done({ method: 'DELETE', path: `/volumes/${name}` });
   }
 }

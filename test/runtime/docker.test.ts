@@ -1,0 +1,4 @@
+import { startDocker } from '../support/engines.ts';
+import { engineSuite } from './engine-suite.ts';
+
+engineSuite(startDocker);
