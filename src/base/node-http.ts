@@ -2,3 +2,7 @@
 // WebSocket and fetch implementation behind getters: 45 ms and 16 MB in each process, for nothing.
 // Invariant: the only place that loads node:http; types are imported from it as types.
 export const { createServer, request, STATUS_CODES } = process.getBuiltinModule('node:http');
+
+/** node:https is loaded when it is first needed, which it hardly ever is. */
+export const createTlsServer: typeof import('node:https').createServer = (...args: unknown[]) =>
+  (process.getBuiltinModule('node:https').createServer as (...args: unknown[]) => import('node:https').Server)(...args);

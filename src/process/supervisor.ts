@@ -16,13 +16,14 @@ import { routingChanges } from '../model/changes.ts';
 import type { CertificatesPart } from '../model/snapshot.ts';
 import { appGroundOf } from './apps-ground.ts';
 import { CertificateProblems, Certificates, type LoadedCertificates } from './certificates.ts';
+import { ControlAddress, type ControlMove } from './control-address.ts';
 import { ControlSocket, socketName } from './control-socket.ts';
 import { GateAdministration } from './gate-administration.ts';
 import { GateHouse } from './gate-house.ts';
 import type { GateOperations } from './gate-operations.ts';
 import { InstalledApps } from './installed-apps.ts';
 import { inheritedSockets, Listeners } from './listeners.ts';
-import { MetricsServer } from './metrics-server.ts';
+import { type MetricsMove, MetricsServer } from './metrics-server.ts';
 import type { CreateControlHandler, LastReload, ReloadResult } from './operations.ts';
 import type { Published, StepObserver } from './publication-run.ts';
 import { type Household, RunningOperations } from './running-operations.ts';
@@ -69,6 +70,7 @@ export class Supervisor implements Household {
   readonly #metricsServer: MetricsServer;
   readonly #manager: ServiceManager;
   readonly #operations: RunningOperations;
+  readonly #controlAddress: ControlAddress;
   #control: ControlSocket | null = null;
   readonly #watch: PathWatch;
   #rotation: Timer | null = null;
@@ -143,6 +145,7 @@ export class Supervisor implements Household {
     this.#manager = new ServiceManager(process.env, log);
     const switches = new Switches(clock, log, new ServingGround(this.#serving, clock.now));
     this.#operations = new RunningOperations(this.#serving, switches, this.#apps, this);
+    this.#controlAddress = new ControlAddress(options.createControlHandler(this.#operations, log), log);
   }
 
   get certificateProblems(): readonly Problem[] {
@@ -211,6 +214,7 @@ export class Supervisor implements Household {
     this.#offerSetup();
     const path = join(this.stateDir, socketName);
     this.#control = await ControlSocket.listen(path, createControlHandler(this.#operations, this.#log));
+    (await this.#controlAddress.move(declaration.control)).adopt();
     this.#apps.begin();
     await this.#watch.set([this.configFile]);
     this.#rotation = this.#clock.every(ticketKeyLifeMs, () => this.#serving.rotateTicketKey());
@@ -274,8 +278,10 @@ export class Supervisor implements Household {
   }
 
   async #publish(declaration: Declaration, certificates: LoadedCertificates): Promise<Published> {
-    const metricsMove = await this.#metricsServer.move(declaration.metrics);
+    const moves: (MetricsMove | ControlMove)[] = [];
     try {
+      moves.push(await this.#metricsServer.move(declaration.metrics));
+      moves.push(await this.#controlAddress.move(declaration.control));
       const routing = compileRouting(declaration);
       const published = await this.#serving.publish({
         routing,
@@ -284,11 +290,11 @@ export class Supervisor implements Household {
         apps: appGroundOf(declaration),
       });
       this.#gate.adopt(declaration.gate);
-      metricsMove.adopt();
+      for (const move of moves) move.adopt();
       await certificates.adopt();
       return published;
     } catch (error) {
-      metricsMove.abandon();
+      for (const move of moves) move.abandon();
       throw error;
     }
   }
@@ -310,6 +316,7 @@ export class Supervisor implements Household {
 
   #close(): void {
     this.#quieten();
+    this.#controlAddress.close();
     this.#control?.close();
     this.#store.close();
   }
