@@ -146,7 +146,7 @@ export class Apps {
     return { ...answer, revision: revision.number, outcome: 'stored' };
   }
 
-  deploy(request: DeployRequest, tell: Tell): Promise<DeployReport> {
+  async deploy(request: DeployRequest, tell: Tell): Promise<DeployReport> {
     return this.#deploys.inTurn(this.#find(request.app), request.kind, tell, async (turn) => {
       const incarnation = this.#find(request.app);
       const revision = this.#revision(incarnation, request.revision ?? incarnation.desired);
@@ -171,7 +171,7 @@ export class Apps {
     });
   }
 
-  remove(app: string, tell: Tell): Promise<DeployReport> {
+  async remove(app: string, tell: Tell): Promise<DeployReport> {
     return this.#deploys.inTurn(this.#find(app), 'remove', tell, (turn) => this.#deploys.remove(this.#find(app), turn));
   }
 
