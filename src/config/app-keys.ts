@@ -79,7 +79,8 @@ const processAddress: Form<Backend> = text('"127.0.0.1:3001", or "127.0.0.1:0" f
 const processTable = table('the process of a service', {
   start: optional(
     command,
-    'Program and arguments that run the service, not through a shell. {address}, {host} and {port} stand for its address.',
+    'Program and arguments that run the service, not through a shell. {address}, {host} and {port} stand for its address; ' +
+      'the port is in PORT, too.',
     '["/usr/bin/node", "server.js", "--port", "{port}"]',
   ),
   stop: optional(
@@ -89,7 +90,8 @@ const processTable = table('the process of a service', {
   ),
   address: optional(
     processAddress,
-    'Where it listens. With port 0 it gets a free port each time, so that old and new run side by side.',
+    'Where it listens. Left out or with port 0, what start runs gets a free port each time, so that old and new run side ' +
+      'by side.',
     '"127.0.0.1:0"',
   ),
 });

@@ -26,7 +26,7 @@ export interface DeclaredProcess {
   readonly start: readonly string[];
   /** Empty: SIGTERM to what `start` left running. */
   readonly stop: readonly string[];
-  /** Where it listens; port 0: on a free port that is put into `start`, a new one each time. Null: told by `--backend`. */
+  /** Where it listens; port 0 or null: what `start` runs gets a free port, a new one each time. Without `start`: `--backend`. */
   readonly address: Backend | null;
   readonly origin: string;
 }
