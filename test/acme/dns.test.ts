@@ -17,7 +17,7 @@ import { ChallengeBoard } from '../../src/certificates/acme/presenters.ts';
 import { namesOf } from '../../src/certificates/x509.ts';
 import { failureOf, MemoryAccounts, unhurried, wish } from '../support/acme.ts';
 import { Named } from '../support/named.ts';
-import { fastClock, Pebble } from '../support/pebble.ts';
+import { fastClock, Pebble, patientTimings } from '../support/pebble.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'turnpike-dns-'));
 const issuers: Issuer[] = [];
@@ -75,6 +75,7 @@ function issuerWith(ca: Pebble, dns: DnsChallenges): Issuer {
     accounts: new MemoryAccounts(),
     presenter: new ChallengeBoard({ publish: async () => {}, dns }),
     clock: fastClock(30),
+    timings: patientTimings,
   });
   issuers.push(issuer);
   return issuer;

@@ -6,11 +6,11 @@ import { ChallengeBoard } from '../../src/certificates/acme/presenters.ts';
 import type { ChallengesPart, RoutingPart } from '../../src/model/snapshot.ts';
 import { DataPlane } from '../unit/tcp-kit.ts';
 import { MemoryAccounts } from './acme.ts';
-import { fastClock } from './pebble.ts';
+import { fastClock, patientTimings } from './pebble.ts';
 import { entrypoint, host, noChallenges, route, routing } from './routing.ts';
 
 /** How much faster than the CA expects the waiting goes. */
-const haste = 30;
+export const haste = 30;
 
 export class AcmeEdge {
   readonly plane = new DataPlane();
@@ -54,6 +54,7 @@ export class AcmeEdge {
       accounts: new MemoryAccounts(),
       presenter: this.#board,
       clock: fastClock(haste),
+      timings: patientTimings,
       ...over,
     });
     this.#issuers.push(issuer);

@@ -35,7 +35,7 @@ export interface ShimRequest {
   readonly headers: IncomingHttpHeaders;
   /** How many of this endpoint came before. */
   readonly before: number;
-  /** Asks the CA. */
+  /** Asks the CA, once. */
   pass(): Promise<ShimReply>;
 }
 
@@ -100,6 +100,19 @@ export class AcmeShim {
     return `https://localhost:${(this.#server.address() as AddressInfo).port}`;
   }
 
+  /** A good one, from the CA itself. */
+  nonce(): Promise<string> {
+    const target = new URL('/nonce-plz', this.#pebble.directoryUrl);
+    return new Promise((resolve, reject) => {
+      const asked = request(target, { method: 'HEAD', ca: this.#pebble.caPem, agent: false, family: 4 }, (answer) => {
+        answer.resume();
+        resolve(String(answer.headers['replay-nonce']));
+      });
+      asked.on('error', reject);
+      asked.end();
+    });
+  }
+
   count(endpoint: Endpoint): number {
     return this.requests.filter((each) => each.endpoint === endpoint).length;
   }
@@ -126,6 +139,7 @@ export class AcmeShim {
     const body = Buffer.concat(chunks).toString();
     const path = incoming.url ?? '';
     const endpoint = paths.find(([prefix]) => path.startsWith(prefix))?.[1] ?? 'other';
+    let passed: Promise<ShimReply> | null = null;
     const asked: ShimRequest = {
       endpoint,
       method: incoming.method ?? '',
@@ -134,7 +148,7 @@ export class AcmeShim {
       ...readJws(body),
       headers: incoming.headers,
       before: this.count(endpoint),
-      pass: () => this.#pass(incoming, body),
+      pass: () => (passed ??= this.#pass(incoming, body)),
     };
     this.requests.push(asked);
     for (const fault of this.faults) {

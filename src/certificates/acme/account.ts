@@ -96,7 +96,16 @@ export class Account {
     const now = await this.#currentNow(signal);
     if (now.url !== lostUrl) return now;
     this.#active = null;
-    return sameKey ? await this.#register(now.keyPem, now.key, signal) : await this.#make(signal);
+    try {
+      return sameKey ? await this.#register(now.keyPem, now.key, signal) : await this.#make(signal);
+    } catch (error) {
+      const failure = asFailure(error);
+      if (failure.kind !== 'rejected') throw failure;
+      const kind = sameKey ? 'account-lost' : 'account-deactivated';
+      const { status, problemType } = failure;
+      const detail = `the CA ${sameKey ? 'lost' : 'closed'} the account and takes no other: ${failure.detail}`;
+      throw new AcmeFailure(kind, detail, { status, problemType, scope: 'account', cause: failure });
+    }
   }
 
   /** With a new key. */

@@ -59,12 +59,13 @@ async function prove(tasks: readonly Task[], deps: AuthorizationDeps, signal: Ab
   );
   try {
     await present(presenter, proofs, signal);
-    for (const { challenge, authorization } of tasks) {
+    const unheard = new Set<Task>();
+    for (const task of tasks) {
       // One that a run before this one asked for may be under way.
-      if (challenge.status !== 'pending') continue;
-      await ready(challenge, authorization.name, deps, signal);
+      if (task.challenge.status !== 'pending') continue;
+      if (!(await isHeard(task, deps, signal))) unheard.add(task);
     }
-    await verdicts(tasks, deps, signal);
+    await verdicts(tasks, unheard, deps, signal);
   } finally {
     await presenter.withdraw(proofs);
   }
@@ -85,23 +86,32 @@ async function present(
   }
 }
 
-/** "Look now" (RFC 8555 §7.5.1). An answer that is lost may have been given: the verdict will tell. */
-async function ready(
-  { url }: OfferedChallenge,
-  name: string,
+/** "Look now" (RFC 8555 §7.5.1). False: it cannot be known whether the CA heard it. */
+async function isHeard(
+  { challenge: { url }, authorization: { name } }: Task,
   { account }: AuthorizationDeps,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   try {
     await account.ask({ url, payload: {}, what: 'challenge', names: [name] }, signal);
+    return true;
   } catch (error) {
     const failure = asFailure(error);
     if (failure.kind !== 'network' && failure.kind !== 'timeout') throw failure;
+    return false;
   }
 }
 
-/** Waits until each name has its verdict, so that a failure can tell them all. */
-async function verdicts(tasks: readonly Task[], deps: AuthorizationDeps, signal: AbortSignal): Promise<void> {
+/**
+ * Waits until each name has its verdict, so that a failure can tell them all.
+ * @param unheard  about which the CA is asked again, as long as there is no verdict
+ */
+async function verdicts(
+  tasks: readonly Task[],
+  unheard: Set<Task>,
+  deps: AuthorizationDeps,
+  signal: AbortSignal,
+): Promise<void> {
   const { clock, validationMs: withinMs, pollMs } = deps;
   const open = new Set(tasks);
   const problems: NameProblem[] = [];
@@ -111,6 +121,7 @@ async function verdicts(tasks: readonly Task[], deps: AuthorizationDeps, signal:
       const seen = await fetchAuthorization(task.url, deps, signal);
       const { status } = seen.authorization;
       if (status === 'pending') {
+        if (unheard.has(task) && (await isHeard(task, deps, signal))) unheard.delete(task);
         if (seen.retryAfterMs !== null) retryAfterMs = Math.max(retryAfterMs ?? 0, seen.retryAfterMs);
         continue;
       }

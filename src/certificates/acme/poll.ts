@@ -53,8 +53,8 @@ export async function poll<T>(
   }
 }
 
-function isPassing({ kind, cause }: AcmeFailure): boolean {
-  // A bug of ours is not going to pass.
-  if (kind === 'server') return !(cause instanceof Error);
+function isPassing({ kind, status }: AcmeFailure): boolean {
+  // An answer that is none, or too large, is not going to be another one.
+  if (kind === 'server') return status !== null && status >= 500;
   return kind === 'network' || kind === 'timeout' || kind === 'rate-limited';
 }
