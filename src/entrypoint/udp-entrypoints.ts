@@ -3,7 +3,7 @@
 // socket and its flows, whatever else changes. What a publication adds is bound in `prepare`, or the publication fails.
 import type { Socket } from 'node:dgram';
 import type { networkInterfaces } from 'node:os';
-import type { Clock } from '../base/clock.ts';
+import type { Clock, Timer } from '../base/clock.ts';
 import type { Deadlines } from '../base/deadlines.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
@@ -47,6 +47,13 @@ interface PreparedUdp {
   readonly drainMs: number;
 }
 
+/** One whose entrypoint left the configuration. */
+interface Leaving {
+  readonly listener: UdpListener;
+  /** The end of its flows' time; null: somebody else sees to that. */
+  readonly limit: Timer | null;
+}
+
 export class UdpEntrypoints implements Participant<PreparedUdp> {
   readonly #deps: UdpEntrypointsDeps;
   readonly #relayDeps: RelayDeps;
@@ -54,7 +61,7 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   readonly #metrics: FlowMetrics;
   readonly #listeners = new Map<string, UdpListener>();
   /** Their entrypoints left the configuration; they wait for their last flow. */
-  readonly #leaving = new Map<string, UdpListener>();
+  readonly #leaving = new Map<string, Leaving>();
   readonly #takeOver: UdpTakeOver;
   #owned: ReadonlySet<string> = new Set();
   #wanted: ReadonlyMap<string, Wanted> = new Map();
@@ -86,7 +93,8 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
     const bound = new Map<string, Socket>();
     const served = current === null ? [] : udpEntrypoints(current.table);
     const before = new Set(served.map(this.#keyOf));
-    const ours = [...served, ...this.#leaving.values()].map(({ entrypoint }) => entrypoint);
+    const leaving = [...this.#leaving.values()].map(({ listener }) => listener);
+    const ours = [...served, ...leaving].map(({ entrypoint }) => entrypoint);
     try {
       for (const routes of udpEntrypoints(next.table)) {
         const key = this.#keyOf(routes);
@@ -149,7 +157,11 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   destroy(): void {
     this.#draining = true;
     this.#takeOver.keep(() => false);
-    for (const listener of [...this.#listeners.values(), ...this.#leaving.values()]) listener.close();
+    for (const { listener, limit } of this.#leaving.values()) {
+      limit?.cancel();
+      listener.close();
+    }
+    for (const listener of this.#listeners.values()) listener.close();
     this.#listeners.clear();
     this.#leaving.clear();
     this.#checkGone();
@@ -207,8 +219,10 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   }
 
   #comeBack(key: string): UdpListener | null {
-    const listener = this.#leaving.get(key);
-    if (listener === undefined || this.#draining || !this.#owned.has(key)) return null;
+    const leaving = this.#leaving.get(key);
+    if (leaving === undefined || this.#draining || !this.#owned.has(key)) return null;
+    const { listener, limit } = leaving;
+    limit?.cancel();
     this.#leaving.delete(key);
     this.#listeners.set(key, listener);
     listener.relay.resume();
@@ -216,17 +230,18 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
   }
 
   #leave(key: string, listener: UdpListener, drainMs: number | null): void {
-    this.#listeners.delete(key);
-    this.#leaving.set(key, listener);
     const gone = (): void => {
-      if (this.#leaving.get(key) !== listener) return;
+      if (this.#leaving.get(key)?.listener !== listener) return;
+      limit?.cancel();
       this.#leaving.delete(key);
       listener.close();
       if (!this.#draining) this.#forget(listener.entrypoint.name);
       this.#checkGone();
     };
+    const limit = drainMs === null ? null : this.#deps.clock.after(drainMs, gone);
+    this.#listeners.delete(key);
+    this.#leaving.set(key, { listener, limit });
     listener.relay.drain(gone);
-    if (drainMs !== null) this.#deps.clock.after(drainMs, gone);
   }
 
   /** Drops the series of an entrypoint that is no longer called like this. */

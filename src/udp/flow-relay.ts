@@ -1,7 +1,7 @@
 // The flows of one UDP entrypoint: datagrams from its listening socket to the right flow, and what ends a flow.
 // Invariant: at most `maxFlows` flows, each in the table from its first datagram to its end; a datagram that belongs to a
 // flow costs no promise, no closure and no search.
-import type { Clock } from '../base/clock.ts';
+import type { Clock, Timer } from '../base/clock.ts';
 import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
 import type { LiveService } from '../traffic/live-service.ts';
 import type { Traffic } from '../traffic/traffic.ts';
@@ -46,6 +46,8 @@ export class FlowRelay implements DeadlineHolder, FlowHost {
   readonly #deadlines: Deadlines;
   readonly #send: SendReply;
   readonly #table = new FlowTable<Flow>();
+  /** Services that the router does not lead to any more, with the end of their flows' time. */
+  readonly #stranded = new Map<string, Timer>();
   #settings: RelaySettings;
   #draining = false;
   #onEmpty: (() => void) | null = null;
@@ -105,10 +107,7 @@ export class FlowRelay implements DeadlineHolder, FlowHost {
     before.cells.active.value -= this.#table.size;
     settings.cells.active.value += this.#table.size;
     for (const flow of this.#table.all()) if (settings.admit(flow.address) === null) flow.end('not-admitted');
-    if (settings.service !== before.service) {
-      // Their service may go on elsewhere, and would let them go on for ever.
-      this.#deps.clock.after(before.drainMs, () => this.#endStrays());
-    }
+    if (settings.service !== before.service) this.#strand(before, settings.service);
     this.#arm();
   }
 
@@ -130,6 +129,8 @@ export class FlowRelay implements DeadlineHolder, FlowHost {
   close(): void {
     this.#draining = true;
     for (const flow of this.#table.all()) flow.end('drained');
+    for (const timer of this.#stranded.values()) timer.cancel();
+    this.#stranded.clear();
     this.#deadlines.remove(this);
   }
 
@@ -219,9 +220,18 @@ export class FlowRelay implements DeadlineHolder, FlowHost {
     return true;
   }
 
-  #endStrays(): void {
-    const { service } = this.#settings;
-    for (const flow of this.#table.all()) if (flow.serviceName !== service) flow.end('drained');
+  /** Flows of a service that the router leads to no more have their drain; it may go on elsewhere, and would never end them. */
+  #strand({ service: left, drainMs }: RelaySettings, now: string | null): void {
+    if (now !== null) {
+      this.#stranded.get(now)?.cancel();
+      this.#stranded.delete(now);
+    }
+    if (left === null) return;
+    const timer = this.#deps.clock.after(drainMs, () => {
+      this.#stranded.delete(left);
+      for (const flow of this.#table.all()) if (flow.serviceName === left) flow.end('drained');
+    });
+    this.#stranded.set(left, timer);
   }
 
   get #idleMs(): number {

@@ -489,6 +489,31 @@ test('an entrypoint that comes back while it drains has never been away', async 
   expect(backend.flows).toBe(2);
 });
 
+test('an entrypoint that leaves a second time has its whole drain again', async () => {
+  const worker = new TestWorker();
+  const backend = await UdpBackend.start();
+  const web = games(await freeUdpPort());
+  worker.own(web);
+  worker.publish(part([web], backend));
+  const client = UdpClient.to(web.port);
+  await client.ask('one');
+  worker.publish(part([], backend));
+  worker.publish(part([web], backend));
+  const step = 100_000;
+  for (let passed = step; passed <= limits.streamDrainMs - 1000; passed += step) {
+    worker.clock.advance(step);
+    await client.ask('there');
+  }
+  worker.clock.advance((limits.streamDrainMs % step || step) - 1000);
+  await client.ask('two');
+  worker.publish(part([], backend));
+  worker.clock.advance(900);
+  await client.ask('three');
+  worker.clock.advance(900);
+  expect(await client.ask('four')).toBe('four');
+  expect(backend.flows).toBe(1);
+});
+
 test('a worker that drains is done when its flows have nothing left to say', async () => {
   const worker = new TestWorker();
   const backend = await UdpBackend.start();

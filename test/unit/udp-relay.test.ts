@@ -483,6 +483,28 @@ test('when the router leads to another service, old flows go on for a drain and 
   expect(await kit.ask(1000, 'hello')).toBe('two');
 });
 
+test('a router that leads back in time ends nothing, and counts anew when it leads away again', async () => {
+  const [one, two] = [await UdpBackend.named('one'), await UdpBackend.named('two')];
+  const kit = kitFor(udpService(1, [one.address]), { drainMs: 60_000 });
+  const other = networkService('other', 1, [two.address], { protocol: 'udp' });
+  kit.publish(udpService(1, [one.address]), [], [other]);
+  const to = (service: string): void => kit.relay.configure({ ...kit.settings, service, drainMs: 60_000 });
+  await kit.ask(1000, 'hello');
+  to('other');
+  await kit.ask(1001, 'hello');
+  kit.clock.advance(50_000);
+  to('game');
+  kit.clock.advance(50_000);
+  expect(await kit.ask(1000, 'it is its service again')).toBe('one');
+  expect(await kit.ask(1001, 'half of my time is left')).toBe('two');
+  to('other');
+  kit.clock.advance(50_000);
+  expect(await kit.ask(1001, 'it is my service again')).toBe('two');
+  expect(await kit.ask(1000, 'not yet')).toBe('one');
+  kit.clock.advance(10_100);
+  expect(kit.lines.map((line) => line['client_port'])).toEqual([1000]);
+});
+
 test('without a router datagrams are dropped and counted', async () => {
   const backend = await UdpBackend.start();
   const kit = kitFor(udpService(1, [backend.address]), { service: null });
