@@ -72,11 +72,13 @@ function compose(text: string, lines: LineCounter): Composed.Parsed {
   const documents: Composed.Parsed[] = [];
   lines.addNewLine(0);
   let tokens = 0;
-  let starts = 0;
+  let begun = false;
   for (const source of new Lexer().lex(text)) {
     if (++tokens > mostTokens) throw new Refused(parser.offset, 'has more parts than any manifest');
-    refuseToken(source, parser.offset);
-    if (CST.tokenType(source) === 'doc-start' && ++starts > 1) throw new Refused(parser.offset, second);
+    const type = CST.tokenType(source);
+    refuseToken(type, source, parser.offset);
+    if (type === 'doc-start' && begun) throw new Refused(parser.offset, second);
+    begun ||= type !== 'comment' && type !== 'newline' && type !== 'space' && type !== 'doc-mode';
     for (const token of parser.next(source)) {
       // The first error ends it: what comes after may be thousands of consequences.
       if (token.type === 'error') throw new Refused(token.offset, `not YAML: ${lowerFirst(token.message)}`);
@@ -94,8 +96,8 @@ function compose(text: string, lines: LineCounter): Composed.Parsed {
   return first;
 }
 
-function refuseToken(source: string, offset: number): void {
-  switch (CST.tokenType(source)) {
+function refuseToken(type: CST.TokenType | null, source: string, offset: number): void {
+  switch (type) {
     case 'tag':
       throw new Refused(offset, `has a tag, ${shown(source)}: values are plain; quote what shall be text`);
     case 'directive-line':

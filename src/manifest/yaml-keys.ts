@@ -77,9 +77,9 @@ const portTable = described(table('a port', portKeys), {
   allOf: [implies(explained, needs('auth_rationale')), implies(not(explained), lacks('auth_rationale'))],
 });
 
-const ports = tables(
-  'a list like { host: 8090, container: 8080 }',
-  either<Value<typeof portTable>>('a table like { host: 8090, container: 8080 }', {
+/** The short form of Compose is refused with the long one. */
+const portOrHint: Form<Value<typeof portTable>> = {
+  ...either<Value<typeof portTable>>('a table like { host: 8090, container: 8080 }', {
     table: portTable,
     string: text<never>('a table like { host: 8090, container: 8080 }', (value) => {
       const short = /^(\d+):(\d+)$/.exec(value);
@@ -87,7 +87,10 @@ const ports = tables(
       return new Refusal(`${quote(value)} is a string, not a table`, accepted);
     }),
   }),
-);
+  json: portTable.json,
+};
+
+const ports = tables('a list like { host: 8090, container: 8080 }', portOrHint);
 
 // ---- what is shown ---------------------------------------------------------------------------------------------
 

@@ -24,22 +24,22 @@ export const form: readonly Row[] = [
     'a quoted key may contain dots',
     'name = "blog"\n[services."web.api"]\nimage = "a:1"\n[[services."web.api".http]]\nhost = "a.example.com"\nport = 1',
   ),
-  row('an unquoted dotted service is told to be quoted', 'name = "blog"\n[services.web.api]\nimage = "a:1"', [
+  seen('an unquoted dotted service is told to be quoted', 'name = "blog"\n[services.web.api]\nimage = "a:1"', [
     'services.web.api',
     2,
     '[services."web.api"]',
   ]),
-  row('so is one beside a service', web('[services.web.api]\nimage = "a:1"'), [
+  seen('so is one beside a service', web('[services.web.api]\nimage = "a:1"'), [
     'services.web.api',
     4,
     '[services."web.api"]',
   ]),
-  row('so is one of three parts', 'name = "blog"\n[services.a.b.c]\nimage = "a:1"', [
+  seen('so is one of three parts', 'name = "blog"\n[services.a.b.c]\nimage = "a:1"', [
     'services.a.b.c',
     2,
     '[services."a.b.c"]',
   ]),
-  row(
+  seen(
     'so is one that is only known by its interface',
     web('[[services.web.api.http]]\nhost = "a.example.com"\nport = 1'),
     ['services.web.api', 4, '[services."web.api"]'],
@@ -128,7 +128,7 @@ export const form: readonly Row[] = [
   row('a table is not reopened by dotted keys', '[a.b.c]\nz=9\n[[u]]\nx=1\n[a]\nb.c.t="no"', ['', 6, 'not TOML']),
   row('nor an inline table', 'r={p={},p.x=1}', ['', 1, 'not TOML']),
   row('quoted and bare spellings are one key', web('').replace('\n', '\n"name" = "b"\n'), ['', 2, 'not TOML']),
-  row(
+  seen(
     'all problems in one pass',
     `nam = 1\n[services.Web]\nimage = "x"\n[services.b]\nimage = 2\n[[services.b.tcp]]\nentrypoint = "gone"\nport = 0`,
     ['nam', 1, 'did you mean name?'],
@@ -270,7 +270,7 @@ export const environment: readonly Row[] = [
     'refers to a secret',
   ]),
   row('what a shell would expand is text', variable('"\\u0024{HOME:-/root}"')),
-  row('the same rules for [env]', web('[env]\nA = ""'), ['env.A', 5, 'is empty']),
+  seen('the same rules for [env]', web('[env]\nA = ""'), ['env.A', 5, 'is empty']),
   seen('a variable begins with no digit', web('[services.web.env]\n1A = "x"'), [
     'services.web.env.1A',
     5,
