@@ -60,7 +60,7 @@ const openPath: Form<string> = text('a path like "/webhook", or "/webhook/*" for
 const openPaths = list('a list of paths, like ["/webhook/*"]', openPath, { identity: (each) => each });
 const origins = list('a list of origins, like ["https://home.example.com"]', webOrigin, { identity: (each) => each });
 
-const appGate = table('the gate of an app', {
+const appGateKeys = {
   policy: optional(
     choice('a policy of the gate', policies),
     'session and gated ask for a login, open does not, none and local are not touched. Left out: what the manifest says.',
@@ -83,7 +83,12 @@ const appGate = table('the gate of an app', {
     [],
     '["https://home.example.com"]',
   ),
-});
+} as const satisfies Keys;
+
+const appGate = table('the gate of an app', appGateKeys);
+
+/** Keys that may stand in `[gate.apps.NAME]`. */
+export const appGateKeyNames: readonly string[] = Object.keys(appGateKeys);
 
 /** An app's name, or the host of an external route. */
 export function judgeGated(value: string): Refusal | null {

@@ -383,6 +383,8 @@ describe('the gate', () => {
     [app('upgrade_open_paths = ["x"]'), ['gate.apps.blog.upgrade_open_paths[0]', 2, 'does not begin']],
     [app('allowed_origins = ["null"]'), ['gate.apps.blog.allowed_origins[0]', 2, 'is not an origin']],
     [app('allowed_origins = ["https://*.example"]'), ['gate.apps.blog.allowed_origins[0]', 2, 'origin']],
+    ['[gate.apps.a.example.net]\npolicy = "gated"', ['gate.apps.a.example.net', 1, '[gate.apps."a.example.net"]']],
+    [app('polcy = "gated"'), ['gate.apps.blog.polcy', 2, 'did you mean policy?']],
     ['[gate.apps."Not A Host"]', ['gate.apps."Not A Host"', 1, 'neither an app nor a host']],
     ['[gate.apps."b.example.net"]\npolicy = "gated"', ['gate.apps."b.example.net"', 1, 'there is no external route']],
     [
