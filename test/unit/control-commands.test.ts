@@ -52,6 +52,15 @@ describe('status', () => {
     expect(JSON.parse(json.out)).toEqual(idleStatus);
   });
 
+  it('says which port an entrypoint cannot have', async () => {
+    const problem = 'entrypoint games (config.toml:3) cannot listen on *:3979: another socket holds the port';
+    await serve({
+      status: async () => ({ ...idleStatus, entrypoints: [{ ...idleStatus.entrypoints[0]!, problem }] }),
+    });
+    const { out } = await run(['status'], directory);
+    expect(out).toContain(`! ${problem} (tried every second)`);
+  });
+
   it('says first what needs attention, and how to end it', async () => {
     const [service] = idleStatus.services;
     await serve({

@@ -60,7 +60,11 @@ function status(lastReload: LastReload | null = null) {
         revision: 1,
         rssBytes: 0,
         services: [],
-        entrypoints: Object.entries(open).map(([name, connections]) => ({ name, connections, problem: null })),
+        entrypoints: Object.entries(open).map(([name, connections]) => ({
+          name,
+          connections,
+          problem: name === 'games' ? 'taken' : null,
+        })),
         load: { rung: 'calm', delayMs: 0, descriptors: 0, descriptorLimit: 0 },
       },
     ],
@@ -129,6 +133,10 @@ test('a router tells where it leads and whether anybody is served there', () => 
     { entrypoint: 'edge', name: '(raw)', carries: 'raw fallback', tls: '-', service: 'ssh', state: 'paused' },
     { entrypoint: 'edge', name: 'd.test', carries: 'tcp', tls: 'passes', service: 'db', state: 'run' },
   ]);
+});
+
+test('an entrypoint that cannot listen says why', () => {
+  expect(status().entrypoints.map(({ problem }) => problem)).toEqual([null, 'taken', null]);
 });
 
 test('the last reload is part of it: counters of a configuration that was refused would mislead', () => {
