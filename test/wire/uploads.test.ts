@@ -299,11 +299,7 @@ describe('a client that half-closes after its request', () => {
 
 overTransports('an upload that was answered', (transport) => {
   it('is served, and nobody left, says the log', async () => {
-    for (const [name, text] of Object.entries({
-      'log-empty': '',
-      'log-short': 'body',
-      'log-long': 'x'.repeat(300_000),
-    })) {
+    for (const [name, text] of Object.entries({ 'log-short': 'body', 'log-long': 'x'.repeat(300_000) })) {
       await f.requester(transport).request({ method: 'POST', path: `/${name}`, body: text, unknownLength: true });
       const line = await until('the line of the log', () =>
         f.p.accessLog.findLast((each) => each['path'] === `/${name}`),
