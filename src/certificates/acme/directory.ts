@@ -1,5 +1,5 @@
 // What a CA's directory says (RFC 8555 §7.1.1): where its resources are and what it expects.
-// Invariant: every URL in a Directory is absolute and https, or http to the host that the directory itself came from.
+// Invariant: every URL in a Directory is absolute and https, or has the plaintext origin that the directory itself came from.
 import { AcmeFailure } from './failure.ts';
 import type { DirectoryMeta } from './issuer.ts';
 
@@ -59,8 +59,10 @@ function readMeta(value: unknown, renewalInfo: boolean): DirectoryMeta {
 export function resourceUrl(value: unknown, base: string): string | null {
   const url = typeof value === 'string' ? URL.parse(value, base) : null;
   if (url === null) return null;
-  const trusted = url.protocol === 'https:' || (url.protocol === 'http:' && url.host === URL.parse(base)?.host);
-  return trusted ? url.href : null;
+  // In the clear only where we began in the clear, and to nobody else.
+  return url.protocol === 'https:' || (url.protocol === 'http:' && url.origin === URL.parse(base)?.origin)
+    ? url.href
+    : null;
 }
 
 function notOne(base: string, why: string): AcmeFailure {

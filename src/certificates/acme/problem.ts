@@ -107,7 +107,8 @@ export function retryAfter(answer: Pick<HttpAnswer, 'header'>, now: number): num
   const value = answer.header('retry-after');
   if (value === null) return null;
   if (/^\d{1,9}$/.test(value.trim())) return Number(value) * 1000;
-  const until = Date.parse(value);
+  // `Date.parse` sees a date in nearly everything.
+  const until = /^[A-Z][a-z]{2}/.test(value) ? Date.parse(value) : Number.NaN;
   if (Number.isNaN(until)) return null;
   const theirNow = Date.parse(answer.header('date') ?? '');
   return Math.max(0, until - (Number.isNaN(theirNow) ? now : theirNow));
