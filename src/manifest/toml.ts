@@ -1,5 +1,6 @@
 // The text of a TOML app manifest → an App, or everything that is wrong with it in one pass.
 // Invariant: pure; whatever the text holds, the result is an app or a list of problems, never an exception.
+import { basename } from 'node:path';
 import { Findings } from '../config/problem.ts';
 import { type Document, parseDocument } from '../config/syntax.ts';
 import { tooDeep } from './depth.ts';
@@ -31,7 +32,7 @@ function readDocument(document: Document, facts: OperatorFacts | null): Loaded {
   const deep = tooDeep(document.root);
   if (deep !== null) {
     const { line, column } = document.locate(deep).key;
-    return refused(document.file, line, column, 'nested too deeply', 'tables as the keys of a manifest have them');
+    return refused(document.file, line, column, 'is nested too deeply', 'tables as the keys of a manifest have them');
   }
   const { root, taken } = takeKnownMistakes(document.root, findings);
   const manifest = tomlManifest.read(root, [], findings);
@@ -41,7 +42,14 @@ function readDocument(document: Document, facts: OperatorFacts | null): Loaded {
       findings.error(['services'], part, 'at least one table [services.NAME]', 'key');
     }
     checkManifest(manifest, facts, findings);
+    warnFileName(manifest.name, document.file, findings);
     if (findings.sound) return { ok: true, app: appOfToml(manifest), warnings: findings.warnings };
   }
   return { ok: false, problems: findings.problems, warnings: findings.warnings };
+}
+
+function warnFileName(name: string, file: string, findings: Findings): void {
+  const found = basename(file);
+  if (name === '' || findings.failed(['name']) || found === `${name}.toml`) return;
+  findings.warn(['name'], `the file is called ${found}, the app ${name}`, `${name}.toml`);
 }
