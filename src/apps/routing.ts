@@ -36,8 +36,8 @@ export interface Composed {
   readonly instances: ReadonlyMap<string, string>;
 }
 
-/** An app ends what it holds sooner than an external backend: its process waits to be stopped. */
-const streamDrainMs = 30_000;
+/** At most: an app ends what it holds sooner than an external backend, because its process waits to be stopped. */
+const longestStreamDrainMs = 30_000;
 const heldDrainMs = 10_000;
 const heldStreamMs = 1000;
 const passive = { failures: 5, ejectMs: 10_000 };
@@ -183,15 +183,18 @@ function serviceOf(part: Part, active: ActiveService, { limits }: Settings): Ser
       backendConnectTimeoutMs: network === null ? limits.backendConnectTimeoutMs : limits.dialTimeoutMs,
       backendKeepAliveTimeoutMs: limits.backendKeepAliveTimeoutMs,
     },
-    ...drainLimits(active, network !== null, limits.drainMs),
+    ...drainLimits(active, network !== null, limits),
     maxHoldMs: limits.maxHoldMs,
   };
 }
 
 /** While a service is withdrawn everybody waits for what is still in work, and what streams would not end by itself. */
-function drainLimits({ instance }: ActiveService, network: boolean, drainMs: number) {
-  if (instance !== null) return { drainMs: network ? streamDrainMs : drainMs, streamDrainMs };
-  return { drainMs: network ? heldStreamMs : Math.min(drainMs, heldDrainMs), streamDrainMs: heldStreamMs };
+function drainLimits({ instance }: ActiveService, network: boolean, limits: Settings['limits']) {
+  if (instance === null) {
+    return { drainMs: network ? heldStreamMs : Math.min(limits.drainMs, heldDrainMs), streamDrainMs: heldStreamMs };
+  }
+  const streamDrainMs = Math.min(limits.streamDrainMs, longestStreamDrainMs);
+  return { drainMs: network ? streamDrainMs : limits.drainMs, streamDrainMs };
 }
 
 function backendsOf(part: Part, { instance }: ActiveService): readonly Backend[] {

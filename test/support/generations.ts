@@ -1,82 +1,13 @@
-// Backends that know which generation they are, and clients that keep asking who answers.
+// Clients that keep asking which generation answers.
 // Invariant: a backend's number rises with the switches, so that an answer's age can be told from its body alone.
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
 import type { ClientLog } from './client-log.ts';
 import { H2Connection } from './h2-frames.ts';
 import { type Answer, RawClient } from './raw-client.ts';
 import type { Target } from './transports.ts';
 import { sleep } from './wait.ts';
-import { acceptFor, decodeWsFrames, encodeWsFrame, H1Tunnel, handshake, Opcode } from './websocket-frames.ts';
+import { encodeWsFrame, H1Tunnel, handshake, Opcode } from './websocket-frames.ts';
 
-/** A backend that answers every request, and the first frame of every WebSocket, with its number. */
-export class GenerationBackend {
-  readonly number: number;
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-  requests = 0;
-
-  private constructor(number: number) {
-    this.number = number;
-    this.#server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
-      this.requests++;
-      const answer = (): void => {
-        response.end(String(number));
-      };
-      request.resume();
-      request.on('end', () => {
-        if (request.url?.startsWith('/slow') === true) setTimeout(answer, 150);
-        else answer();
-      });
-    });
-    this.#server.on('connection', (socket) => {
-      this.#sockets.add(socket);
-      socket.on('close', () => this.#sockets.delete(socket));
-    });
-    this.#server.on('upgrade', (request, socket) => {
-      this.requests++;
-      socket.on('error', () => {});
-      const key = request.headers['sec-websocket-key'] ?? '';
-      socket.write(
-        'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
-          `Sec-WebSocket-Accept: ${acceptFor(key)}\r\n\r\n`,
-      );
-      let pending: Buffer = Buffer.alloc(0);
-      socket.on('data', (chunk: Buffer) => {
-        const { frames, rest } = decodeWsFrames(Buffer.concat([pending, chunk]));
-        pending = rest;
-        for (const frame of frames) {
-          if (frame.opcode === Opcode.Close) {
-            socket.end(encodeWsFrame(Opcode.Close, frame.payload));
-          } else {
-            socket.write(encodeWsFrame(Opcode.Text, String(number)));
-          }
-        }
-      });
-      socket.on('end', () => socket.end());
-    });
-  }
-
-  static async start(number: number): Promise<GenerationBackend> {
-    const backend = new GenerationBackend(number);
-    await new Promise<void>((resolve) => backend.#server.listen(0, '127.0.0.1', resolve));
-    return backend;
-  }
-
-  get address(): string {
-    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  get connections(): number {
-    return this.#sockets.size;
-  }
-
-  /** Stops as a container does: listener and sockets gone at once. */
-  stop(): void {
-    this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
-  }
-}
+export { GenerationBackend } from './generation-backend.ts';
 
 export interface LoadOptions {
   readonly target: Target;
