@@ -1,15 +1,21 @@
 // Reads of a plaintext socket that may carry bulk: little ones into one buffer of the process and copied out, full ones into
 // a larger buffer of the socket's own, which is handed on as it is and used again when it is free.
-// Invariant: a chunk is never written to while its taker holds it; a socket that is idle, stalled or little used has no
-// buffer of its own.
+// Invariant: a chunk is never written to while its taker holds it; a socket that waits for bytes, or is stalled, has no buffer
+// of its own.
 import type { OnReadOpts } from 'node:net';
 
 /** As much as libuv reads at a time anyway. */
 const shared = Buffer.allocUnsafeSlow(64 * 1024);
 /** Halves the calls for a byte once more; still larger ones gained nothing. */
 const ownSize = 128 * 1024;
-/** What reads less than this at a time is no bulk any more. */
-const littleSize = 16 * 1024;
+/** One that is free, for the next socket that needs one: bulk that comes in gusts gives and takes it all the time. */
+let spare: Buffer | null = null;
+
+function takeOwn(): Buffer {
+  const own = spare ?? Buffer.allocUnsafeSlow(ownSize);
+  spare = null;
+  return own;
+}
 
 export interface ChunkTaker {
   /** False pauses the socket. */
@@ -35,16 +41,21 @@ export class BulkReads {
   #read(length: number): boolean {
     const { taker } = this;
     const from = this.#next;
+    // A read that does not fill its buffer took everything that there was.
+    const isFull = length === from.length;
     if (from === shared) {
       const chunk = Buffer.allocUnsafe(length);
       shared.copy(chunk, 0, 0, length);
       const more = taker.take(chunk);
-      if (more && length === shared.length) this.#next = Buffer.allocUnsafeSlow(ownSize);
+      if (more && isFull) this.#next = takeOwn();
       return more;
     }
     const more = taker.take(from.subarray(0, length));
-    if (!more || length < littleSize) this.#next = shared;
-    else if (taker.holdsChunk) this.#next = Buffer.allocUnsafeSlow(ownSize);
+    const isFree = !taker.holdsChunk;
+    if (!more || !isFull) {
+      this.#next = shared;
+      if (isFree) spare = from;
+    } else if (!isFree) this.#next = takeOwn();
     return more;
   }
 }

@@ -23,41 +23,60 @@ async function pair(reads: BulkReads | null): Promise<{ socket: Socket; peer: So
   return { socket, peer };
 }
 
-test('what waits to be written keeps its bytes while more is read, also in bulk', async () => {
-  const reads = new BulkReads();
-  const backend = await pair(reads);
-  const client = await pair(null);
-  const waiting: { readonly chunk: Buffer; done(): void }[] = [];
-  let takes = true;
-  // The kernel of a client that reads on, and then does not.
-  client.socket._write = (chunk: Buffer, _encoding, done): void => {
-    if (takes) done();
-    else waiting.push({ chunk, done });
-  };
-  let moved = 0;
-  const owner = { moved: (_: string, bytes: number) => (moved += bytes), broke() {}, pipeClosed() {} };
-  new BytePipe(client.socket, backend.socket, reads, owner).start(null);
-  let sent = 0;
-  const send = async (bytes: Buffer): Promise<void> => {
-    backend.peer.write(bytes);
-    sent += bytes.length;
-    await until('it', () => moved === sent);
-  };
-  await until(
-    'bulk',
-    async () => {
-      await send(Buffer.alloc(64 * 1024));
-      return reads.holdsBuffer;
-    },
-    { everyMs: 1 },
-  );
-  takes = false;
-  await send(Buffer.alloc(20_000, 'a'));
-  await send(Buffer.alloc(20_000, 'b'));
-  expect(waiting).toHaveLength(1);
-  expect(waiting[0]!.chunk.equals(Buffer.alloc(20_000, 'a'))).toBe(true);
-  // The second one waits behind the first.
-  waiting[0]!.done();
-  await until('the second one', () => waiting.length === 2);
-  expect(waiting[1]!.chunk.equals(Buffer.alloc(20_000, 'b'))).toBe(true);
+/** A pipe whose client takes what comes until it `holds`, like one whose kernel has no room any more. */
+class TestPipe {
+  readonly waiting: Buffer[] = [];
+  holds = false;
+  readonly #reads: BulkReads;
+  readonly #peer: Socket;
+  #sent = 0;
+  #moved = 0;
+
+  private constructor(reads: BulkReads, peer: Socket) {
+    this.#reads = reads;
+    this.#peer = peer;
+  }
+
+  static async open(): Promise<TestPipe> {
+    const reads = new BulkReads();
+    const backend = await pair(reads);
+    const client = await pair(null);
+    const pipe = new TestPipe(reads, backend.peer);
+    client.socket._write = (chunk: Buffer, _encoding, done): void => {
+      if (pipe.holds) pipe.waiting.push(chunk);
+      else done();
+    };
+    const moved = (_: string, bytes: number): void => {
+      pipe.#moved += bytes;
+    };
+    new BytePipe(client.socket, backend.socket, reads, { moved, broke() {}, pipeClosed() {} }).start(null);
+    return pipe;
+  }
+
+  async send(bytes: Buffer): Promise<void> {
+    this.#peer.write(bytes);
+    this.#sent += bytes.length;
+    await until('it', () => this.#moved === this.#sent);
+  }
+
+  /** What is read next goes into a buffer of its own. */
+  async bulk(): Promise<void> {
+    const tried = async (): Promise<boolean> => {
+      await this.send(Buffer.alloc(64 * 1024));
+      return this.#reads.holdsBuffer;
+    };
+    await until('bulk', tried, { everyMs: 1 });
+  }
+}
+
+test('what waits to be written keeps its bytes, whatever else is read in bulk', async () => {
+  const [slow, quick] = [await TestPipe.open(), await TestPipe.open()];
+  await slow.bulk();
+  slow.holds = true;
+  await slow.send(Buffer.alloc(20_000, 'a'));
+  await quick.bulk();
+  await quick.send(Buffer.alloc(20_000, 'b'));
+  await slow.send(Buffer.alloc(20_000, 'c'));
+  expect(slow.waiting).toHaveLength(1);
+  expect(slow.waiting[0]!.equals(Buffer.alloc(20_000, 'a'))).toBe(true);
 });
