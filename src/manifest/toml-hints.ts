@@ -38,9 +38,9 @@ function takeEarlierSchema(entries: Map<string, Node>, findings: Findings): bool
     entries.delete(key);
     taken = true;
     const written = node.kind === 'array' ? `[[${key}]]` : `[${key}]`;
-    const items = node.kind === 'array' ? node.items : [node];
+    const items: readonly Node[] = node.kind === 'array' && node.items.length > 0 ? node.items : [node];
     for (const [i, item] of items.entries()) {
-      const path: Path = node.kind === 'array' ? [key, i] : [key];
+      const path: Path = item === node ? [key] : [key, i];
       const why = `${written} is an earlier schema; services are keyed by their names`;
       findings.error(path, why, keyedForm(item), 'key');
     }

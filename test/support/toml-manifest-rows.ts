@@ -60,6 +60,11 @@ export const form: readonly Row[] = [
     2,
     '[services."web.api"]',
   ]),
+  seen('so is an empty list', 'name = "blog"\nservices = []', [
+    'services',
+    2,
+    'one table for each service: [services.NAME]',
+  ]),
   seen('services is a table', 'name = "blog"\nservices = 1', ['services', 2, 'an integer, not a table']),
   seen('service as a number is an unknown key', web('').replace('\n', '\nservice = 1\n'), [
     'service',
