@@ -15,8 +15,12 @@ export interface StoredPassword {
   readonly hash: string;
 }
 
-const parameters = { algorithm: 'argon2id', memory: 32 * 1024, passes: 2, parallelism: 1 } as const;
+type Cost = Pick<StoredPassword, 'memory' | 'passes' | 'parallelism'>;
+
+/** RFC 9106 §4 names larger ones; these are for machines that have little and other things to do. */
+const usualCost: Cost = { memory: 32 * 1024, passes: 2, parallelism: 1 };
 const hashSize = 32;
+const saltSize = 16;
 const atOnce = 2;
 const waitingMax = 64;
 /** One address cannot fill the queue. */
@@ -27,11 +31,20 @@ export class Passwords {
   #running = 0;
   readonly #waiting: (() => void)[] = [];
   readonly #perAddress = new Map<string, number>();
+  readonly #cost: Cost;
+  readonly #nobodys: StoredPassword;
+
+  constructor(cost: Cost = usualCost) {
+    this.#cost = cost;
+    const random = (size: number): string => randomBytes(size).toString('base64url');
+    this.#nobodys = { algorithm: 'argon2id', ...cost, salt: random(saltSize), hash: random(hashSize) };
+  }
 
   hash(password: string): Promise<StoredPassword> {
-    const salt = randomBytes(16);
-    return derive(password, salt, parameters).then((hash) => ({
-      ...parameters,
+    const salt = randomBytes(saltSize);
+    return derive(password, salt, this.#cost).then((hash) => ({
+      algorithm: 'argon2id',
+      ...this.#cost,
       salt: salt.toString('base64url'),
       hash: hash.toString('base64url'),
     }));
@@ -46,7 +59,7 @@ export class Passwords {
     if (this.#running >= atOnce) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#running++;
     try {
-      return await matches(stored ?? nobodys, password, stored !== null);
+      return await matches(stored ?? this.#nobodys, password, stored !== null);
     } finally {
       const next = this.#waiting.shift();
       if (next === undefined) this.#running--;
@@ -58,12 +71,6 @@ export class Passwords {
   }
 }
 
-const nobodys: StoredPassword = {
-  ...parameters,
-  salt: randomBytes(16).toString('base64url'),
-  hash: randomBytes(hashSize).toString('base64url'),
-};
-
 async function matches(stored: StoredPassword, password: string, known: boolean): Promise<boolean> {
   if (password.length > passwordMax) return false;
   const right = Buffer.from(stored.hash, 'base64url');
@@ -71,11 +78,7 @@ async function matches(stored: StoredPassword, password: string, known: boolean)
   return given.length === right.length && timingSafeEqual(given, right) && known;
 }
 
-function derive(
-  password: string,
-  salt: Buffer,
-  { memory, passes, parallelism }: Pick<StoredPassword, 'memory' | 'passes' | 'parallelism'>,
-): Promise<Buffer> {
+function derive(password: string, salt: Buffer, { memory, passes, parallelism }: Cost): Promise<Buffer> {
   // One keyboard composes letters, another one does not.
   const message = Buffer.from(password.normalize('NFC'), 'utf8');
   return new Promise((resolve, reject) => {
