@@ -255,11 +255,12 @@ afterAll(async () => {
 /** Runs a command of the command line and waits for its end. */
 export function turnpikeCommand(
   args: readonly string[],
-  options: { cwd?: string; timeoutMs?: number } = {},
+  options: { cwd?: string; timeoutMs?: number; input?: string } = {},
 ): { code: number | null; stdout: string; stderr: string } {
   const result = spawnSync(process.execPath, [mainFile, ...args], {
     cwd: options.cwd ?? repository,
     encoding: 'utf8',
+    input: options.input ?? '',
     timeout: options.timeoutMs ?? 30_000,
     env: { ...process.env, NO_COLOR: '1' },
   });
