@@ -36,24 +36,26 @@ function addSection(sections: string[], title: string, path: string, keys: Keys,
   for (const [name, key] of rows) sections.push(renderRow(name, key));
   sections.push('');
   if (shared.length > 0) sections.push(`And, as for the whole host: ${shared.join(', ')}.\n`);
-  const later = Object.entries(keys).flatMap(([name, key]) =>
-    key.kind === 'refused' && key.why.endsWith('not available in this version') ? [`\`${name}\``] : [],
-  );
-  if (later.length > 0) sections.push(`Refused until a later version brings them: ${later.join(', ')}.\n`);
   for (const [name, key] of own) addBelow(sections, path === '' ? name : `${path}.${name}`, key.form, shown);
 }
 
 function addBelow(sections: string[], path: string, form: Form<unknown>, shown: Set<Keys>): void {
-  if (form.keys !== null) {
-    addSection(sections, `\`[${path}]\``, path, form.keys, shown);
-    return;
-  }
+  if (form.keys !== null) addSection(sections, `\`[${path}]\``, path, form.keys, shown);
   const member = form.members;
-  if (member === null || member.keys === null) return;
+  if (member === null) return;
   const many = form.accepts.startsWith('[[');
-  const below = many ? path : `${path}.${path === 'external_routes' ? '"HOST"' : 'NAME'}`;
-  addSection(sections, many ? `\`[[${below}]]\`` : `\`[${below}]\``, below, member.keys, shown);
+  const below = many ? path : `${path}.${placeholders[path] ?? 'NAME'}`;
+  if (member.keys !== null) {
+    addSection(sections, many ? `\`[[${below}]]\`` : `\`[${below}]\``, below, member.keys, shown);
+  } else if (form.keys !== null) addBelow(sections, below, member, shown);
 }
+
+/** What the names in a table with free names stand for. */
+const placeholders: Readonly<Record<string, string>> = {
+  external_routes: '"HOST"',
+  apps: 'APP',
+  'apps.APP': 'SERVICE',
+};
 
 /** The keys of a host, which its paths share. */
 function hostOf(shown: ReadonlySet<Keys>): Keys {

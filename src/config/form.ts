@@ -46,7 +46,7 @@ export interface Key<T> {
   readonly example: string;
 }
 
-/** A key of a later version, or one that belongs elsewhere: refused with a sentence of its own. */
+/** A key that belongs elsewhere: refused with a sentence of its own. */
 export interface RefusedKey {
   readonly kind: 'refused';
   readonly why: string;
@@ -94,10 +94,6 @@ export function defaulted<T>(
 
 function asKey<T, P>(key: Key<T>): Key<T> & Present<P> {
   return key as Key<T> & Present<P>;
-}
-
-export function later(what: string): RefusedKey {
-  return { kind: 'refused', why: `${what}: not available in this version`, instead: '' };
 }
 
 export function misplaced(why: string, instead: string): RefusedKey {
