@@ -6,6 +6,7 @@ import { type Document, parseDocument } from '../config/syntax.ts';
 import { tooDeep } from './depth.ts';
 import { type Loaded, refused } from './loaded.ts';
 import type { OperatorFacts } from './operator-facts.ts';
+import { originsOfToml } from './origins.ts';
 import { appOfToml } from './toml-app.ts';
 import { refuseTomlText } from './toml-bounds.ts';
 import { checkManifest } from './toml-checks.ts';
@@ -43,7 +44,10 @@ function readDocument(document: Document, facts: OperatorFacts | null): Loaded {
     }
     checkManifest(manifest, facts, findings);
     warnFileName(manifest.name, document.file, findings);
-    if (findings.sound) return { ok: true, app: appOfToml(manifest), warnings: findings.warnings };
+    if (findings.sound) {
+      const origins = originsOfToml(manifest, document);
+      return { ok: true, app: appOfToml(manifest), origins, warnings: findings.warnings };
+    }
   }
   return { ok: false, problems: findings.problems, warnings: findings.warnings };
 }

@@ -7,6 +7,7 @@ import type { Document, Node, TableNode } from '../config/syntax.ts';
 import type { Json } from './app.ts';
 import type { Loaded } from './loaded.ts';
 import type { OperatorFacts } from './operator-facts.ts';
+import { originsOfYaml } from './origins.ts';
 import { appOfYaml } from './yaml-app.ts';
 import { checkYamlApp } from './yaml-checks.ts';
 import { parseYaml } from './yaml-document.ts';
@@ -30,7 +31,10 @@ function readDocument(document: Document, facts: OperatorFacts | null): Loaded {
   if (app !== undefined) {
     checkYamlApp(app, facts, findings);
     warnFolder(app.id, document.file, findings);
-    if (findings.sound) return { ok: true, app: appOfYaml(app, extensions), warnings: findings.warnings };
+    if (findings.sound) {
+      const origins = originsOfYaml(app, document);
+      return { ok: true, app: appOfYaml(app, extensions), origins, warnings: findings.warnings };
+    }
   }
   return { ok: false, problems: findings.problems, warnings: findings.warnings };
 }

@@ -1,11 +1,9 @@
 // The apps of the running process: what the control socket's handlers call, on top of src/apps.
 // Invariant: what cannot be done is a Fault of side `operator`; a manifest with a problem changes nothing.
 import { randomUUID } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { type ActiveApp, Apps, type Manifest } from '../apps/apps.ts';
 import type { AppsBook } from '../apps/book.ts';
-import { originsOf } from '../apps/origins.ts';
 import type { AppsObserver } from '../apps/ports.ts';
 import type { DeployReport } from '../apps/reports.ts';
 import { appOf } from '../apps/routing.ts';
@@ -195,9 +193,8 @@ export class InstalledApps implements AppOperations {
     const loaded = await loadManifest(path, factsOf(this.#declaration));
     const { warnings } = loaded;
     if (!loaded.ok) return { applied: null, problems: loaded.problems, warnings };
-    const { app } = loaded;
+    const { app, origins } = loaded;
     if (!watched && !dryRun) this.#directory.refuse(app.name, path);
-    const origins = originsOf(await readFile(path, 'utf8'), path, app);
     const manifest: Manifest = { app, file: shown, origins, watched };
     return { applied: this.#apps.apply(manifest, dryRun), problems: [], warnings };
   }
