@@ -3,6 +3,7 @@
 // SIGINT drain and give 0; a second one ends at once and gives 1.
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { AppsObserver } from '../apps/ports.ts';
 import type { CreateControlHandler } from './operations.ts';
 import type { StepObserver } from './publication-run.ts';
 import { onSignals } from './signals.ts';
@@ -16,6 +17,8 @@ export interface ServeOptions {
   readonly program?: string;
   /** Told before every step of a publication, for tests that end processes there. */
   readonly observer?: StepObserver;
+  /** The same for every step of a deploy of an app. */
+  readonly appsObserver?: AppsObserver;
 }
 
 /** Compiled for packaging, the entry has the extension that this file has. */
@@ -48,6 +51,7 @@ export async function serve(options: ServeOptions): Promise<number> {
       program: options.program ?? entryFile,
       spare,
       observer: options.observer ?? null,
+      appsObserver: options.appsObserver ?? null,
     });
     if (supervisor === null) return 1;
     await leaving;

@@ -13,7 +13,6 @@ import { compileRouting } from '../config/compile.ts';
 import type { Declaration } from '../config/declaration.ts';
 import { formatProblem, loadConfig, type Problem } from '../config/load.ts';
 import { routingChanges } from '../model/changes.ts';
-import type { CertificatesPart } from '../model/snapshot.ts';
 import { appGroundOf } from './apps-ground.ts';
 import { CertificateProblems, Certificates, type LoadedCertificates } from './certificates.ts';
 import { ControlAddress, type ControlMove } from './control-address.ts';
@@ -33,6 +32,8 @@ import { StateStore } from './state-store.ts';
 import { SupervisorMetrics } from './supervisor-metrics.ts';
 import { ServingGround } from './switch-ground.ts';
 import { Switches } from './switches.ts';
+import { TlsAdministration } from './tls-administration.ts';
+import type { TlsOperations } from './tls-operations.ts';
 import type { SpareWorker } from './worker-process.ts';
 
 export interface SupervisorOptions {
@@ -44,7 +45,7 @@ export interface SupervisorOptions {
   readonly spare: SpareWorker | null;
   readonly observer: StepObserver | null;
   /** Told before every step of a deploy. */
-  readonly appsObserver?: AppsObserver;
+  readonly appsObserver: AppsObserver | null;
 }
 
 const ticketKeyLifeMs = 12 * 3_600_000;
@@ -66,6 +67,7 @@ export class Supervisor implements Household {
   readonly gate: GateOperations;
   readonly #gate: GateHouse;
   readonly #certificates: Certificates;
+  readonly #tls: TlsOperations;
   readonly #metrics = new SupervisorMetrics();
   readonly #metricsServer: MetricsServer;
   readonly #manager: ServiceManager;
@@ -103,8 +105,19 @@ export class Supervisor implements Household {
     this.#log = log;
     this.#workers = declaration.workers;
     this.#store = StateStore.open(declaration.stateDir);
-    const publish = (part: CertificatesPart): void => this.#serving.publishCertificates(part);
-    this.#certificates = new Certificates(declaration.stateDir, clock, log, this.#metrics.registry, publish);
+    this.#certificates = new Certificates({
+      stateDir: declaration.stateDir,
+      clock,
+      log,
+      metrics: this.#metrics.registry,
+      onChange: (part) => this.#serving.publishCertificates(part),
+      publishChallenges: (challenges) => this.#serving.publishChallenges(challenges),
+    });
+    this.#tls = new TlsAdministration({
+      renewals: () => this.#certificates.acme?.renewals ?? null,
+      snapshot: () => this.#serving.snapshot,
+      now: clock.now,
+    });
     this.#watch = new PathWatch({ clock, log, quietMs: 500, onChange: () => this.reloadSoon() });
     this.#gate = new GateHouse({
       clock,
@@ -130,6 +143,7 @@ export class Supervisor implements Household {
       observer: options.observer,
       gate: this.#gate,
       leafFor: (name) => this.#certificates.leafFor(name, this.#serving.snapshot.parts.routing),
+      routingServed: (routing) => this.#certificates.routingServed(routing),
     });
     this.#apps = new InstalledApps({
       clock,
@@ -146,6 +160,10 @@ export class Supervisor implements Household {
     const switches = new Switches(clock, log, new ServingGround(this.#serving, clock.now));
     this.#operations = new RunningOperations(this.#serving, switches, this.#apps, this);
     this.#controlAddress = new ControlAddress(options.createControlHandler(this.#operations, log), log);
+  }
+
+  get tls(): TlsOperations {
+    return this.#tls;
   }
 
   get certificateProblems(): readonly Problem[] {
@@ -199,7 +217,7 @@ export class Supervisor implements Household {
     const metricsMove = await this.#metricsServer.move(declaration.metrics);
     metricsMove.adopt();
     // Workers boot while the certificates are read.
-    const certificates = this.#certificates.load(declaration.tls);
+    const certificates = this.#certificates.load(declaration);
     const routing = compileRouting(declaration);
     await this.#serving.start(
       certificates.then(({ part }) => ({
@@ -262,7 +280,7 @@ export class Supervisor implements Household {
     const { declaration } = loaded;
     const needsRestart = this.needsRestart(declaration.stateDir, declaration.workers);
     try {
-      const certificates = await this.#certificates.load(declaration.tls);
+      const certificates = await this.#certificates.load(declaration);
       const { changed, revision } = await this.#publish(declaration, certificates);
       this.#serving.setLogLevel(declaration.log.level);
       this.#log.setLevel(declaration.log.level);

@@ -1,5 +1,6 @@
 // `turnpike serve` with a saboteur: when a file named by TURNPIKE_TEST_STEP holds "STEP ACTION", the next publication is
-// met at that step with that action. Workers run the ordinary program.
+// met at that step with that action; when it holds "any N", the process ends before the N-th step that is taken from then
+// on, of a publication or of a deploy. Workers run the ordinary program.
 // Invariant: changes nothing in how a publication runs; it only kills, stops or delays between two of its steps.
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,7 +12,22 @@ import type { WorkerChannel } from '../../src/process/worker-handle.ts';
 const file = process.env['TURNPIKE_TEST_STEP'] ?? '';
 const configFile = process.argv.at(-1) ?? '';
 
+let taken = 0;
+
+/** Ends the process before the step whose turn it is. */
+function count(): void {
+  if (!existsSync(file)) {
+    taken = 0;
+    return;
+  }
+  const [wanted, number] = readFileSync(file, 'utf8').trim().split(' ');
+  if (wanted !== 'any' || ++taken < Number(number)) return;
+  rmSync(file);
+  process.kill(process.pid, 'SIGKILL');
+}
+
 function before(step: StepName, workers: readonly WorkerChannel[]): void {
+  count();
   if (!existsSync(file)) return;
   const [wanted, action] = readFileSync(file, 'utf8').trim().split(' ');
   if (step !== wanted) return;
@@ -48,5 +64,5 @@ function pidOf(worker: { readonly id: string } | undefined): number {
   return Number(worker?.id.split('/')[1]);
 }
 
-process.exitCode = await serve({ configFile, createControlHandler, observer: { before } });
+process.exitCode = await serve({ configFile, createControlHandler, observer: { before }, appsObserver: count });
 process.exit();
