@@ -8,6 +8,7 @@ import type { DeclaredCertificate, DeclaredTls } from '../config/declaration.ts'
 import type { Problem } from '../config/problem.ts';
 import { certificateIndex, chooseCertificate } from '../model/certificate-index.ts';
 import { digestOf } from '../model/digest.ts';
+import { patternCovers } from '../model/host.ts';
 import type { Certificate, CertificatesPart } from '../model/snapshot.ts';
 import { PathWatch, signatureOf } from './path-watch.ts';
 import { renewalTime } from './renewal.ts';
@@ -31,6 +32,20 @@ export interface StoreResult {
 /** Signs a leaf of the internal CA; null when it is off. */
 export type SignLeaf = ((name: string) => Promise<Certificate>) | null;
 
+/** Certificates that come from CAs beside these of the operator's own, and hosts that wait for their first one. */
+export type Acquire = (own: readonly Certificate[]) => {
+  readonly certificates: readonly Certificate[];
+  readonly pending: readonly string[];
+};
+
+/** Where certificates come from, besides files. */
+export interface Sources {
+  readonly signLeaf: SignLeaf;
+  readonly acquire: Acquire;
+}
+
+const noSources: Sources = { signLeaf: null, acquire: () => ({ certificates: [], pending: [] }) };
+
 interface Pair {
   readonly declared: DeclaredCertificate;
   /** Of the files, when they were last looked at. */
@@ -48,10 +63,14 @@ export class CertificateStore {
   readonly #expiry: Family;
   readonly #watch: PathWatch;
   #tls: DeclaredTls = { certificates: [], defaultName: null, internalCa: false, acme: null };
-  #signLeaf: SignLeaf = null;
+  #sources: Sources = noSources;
   /** By the files of the pair: a reload finds what is in memory by these. */
   #pairs = new Map<string, Pair>();
-  #result: StoreResult = { part: { certificates: [], defaultId: null, internalCa: false, pending: [] }, problems: [], warnings: [] };
+  #result: StoreResult = {
+    part: { certificates: [], defaultId: null, internalCa: false, pending: [] },
+    problems: [],
+    warnings: [],
+  };
   #onChange: ((part: CertificatesPart) => void) | null = null;
   #renewal: Timer | null = null;
   /** Loads run one after the other. */
@@ -85,16 +104,22 @@ export class CertificateStore {
    * Loads what this configuration names. Nothing is forgotten before `adopt`: a configuration that is refused in the end
    * must not cost the pairs of the one that goes on.
    */
-  load(tls: DeclaredTls, signLeaf: SignLeaf): Promise<StoreResult & { adopt(): Promise<void> }> {
+  load(tls: DeclaredTls, sources: Partial<Sources> = {}): Promise<StoreResult & { adopt(): Promise<void> }> {
+    const whole = { ...noSources, ...sources };
     return this.#inTurn(async () => {
       const pairs = new Map<string, Pair>();
       for (const declared of tls.certificates) {
         const key = keyOf(declared);
         pairs.set(key, await this.#readPair(declared, this.#pairs.get(key) ?? null));
       }
-      const result = await this.#assemble(tls, pairs, signLeaf);
-      return { ...result, adopt: () => this.#adopt(tls, pairs, signLeaf, result) };
+      const result = await this.#assemble(tls, pairs, whole);
+      return { ...result, adopt: () => this.#adopt(tls, pairs, whole, result) };
     });
+  }
+
+  /** Certificates of CAs, or hosts that wait for one, may have changed. */
+  look(): Promise<void> {
+    return this.#reread();
   }
 
   /** Calls back with a new part whenever a watched file, or an internal default leaf, gave another certificate. */
@@ -108,13 +133,13 @@ export class CertificateStore {
     this.#watch.close();
   }
 
-  async #adopt(tls: DeclaredTls, pairs: Map<string, Pair>, signLeaf: SignLeaf, result: StoreResult): Promise<void> {
+  async #adopt(tls: DeclaredTls, pairs: Map<string, Pair>, sources: Sources, result: StoreResult): Promise<void> {
     for (const { declared } of this.#pairs.values()) {
       this.#failures.drop('origin', declared.origin);
       this.#expiry.drop('origin', declared.origin);
     }
     this.#tls = tls;
-    this.#signLeaf = signLeaf;
+    this.#sources = sources;
     this.#pairs = pairs;
     this.#settle(result);
     await this.#watch.set([...new Set(tls.certificates.flatMap(filesOf))]);
@@ -167,12 +192,12 @@ export class CertificateStore {
       }
       this.#pairs = pairs;
       const before = this.#result.part;
-      this.#settle(await this.#assemble(this.#tls, pairs, this.#signLeaf));
+      this.#settle(await this.#assemble(this.#tls, pairs, this.#sources));
       if (digestOf(before) !== digestOf(this.#result.part)) this.#onChange?.(this.#result.part);
     });
   }
 
-  async #assemble(tls: DeclaredTls, pairs: ReadonlyMap<string, Pair>, signLeaf: SignLeaf): Promise<StoreResult> {
+  async #assemble(tls: DeclaredTls, pairs: ReadonlyMap<string, Pair>, sources: Sources): Promise<StoreResult> {
     const problems: Problem[] = [];
     const warnings: Problem[] = [];
     const byId = new Map<string, Certificate>();
@@ -184,16 +209,29 @@ export class CertificateStore {
       if (!byId.has(certificate.id)) byId.set(certificate.id, certificate);
       if (declared.isDefault) defaultId = certificate.id;
     }
+    const acquired = sources.acquire([...byId.values()]);
+    for (const certificate of acquired.certificates) byId.set(certificate.id, certificate);
+    const { pending } = acquired;
     if (tls.defaultName !== null) {
-      const chosen = await defaultFor(tls, [...byId.values()], signLeaf);
-      if (chosen === null) problems.push(noDefault(tls));
-      else byId.set(chosen.id, chosen);
+      const chosen = await defaultFor(tls, [...byId.values()], sources.signLeaf);
+      if (chosen === null) {
+        // One that is being ordered will do when it is there.
+        if (!pending.some((pattern) => patternCovers(pattern, tls.defaultName!))) problems.push(noDefault(tls));
+      } else byId.set(chosen.id, chosen);
       defaultId = chosen?.id ?? null;
     }
-    return { part: { certificates: [...byId.values()], defaultId, internalCa: tls.internalCa, pending: [] }, problems, warnings };
+    return {
+      part: { certificates: [...byId.values()], defaultId, internalCa: tls.internalCa, pending },
+      problems,
+      warnings,
+    };
   }
 
   #settle(result: StoreResult): void {
+    const origins = new Set(result.part.certificates.map(({ origin }) => origin));
+    for (const { origin } of this.#result.part.certificates) {
+      if (!origins.has(origin)) this.#expiry.drop('origin', origin);
+    }
     this.#result = result;
     let renewAt = Number.POSITIVE_INFINITY;
     for (const { origin, source, notBefore, notAfter } of result.part.certificates) {

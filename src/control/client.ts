@@ -110,6 +110,8 @@ const nextSteps: Readonly<Partial<Record<ErrorBody['error']['code'], string>>> =
   'publish-refused': 'Nothing was changed; the log of Turnpike names the worker that refused.',
   'publish-timeout': 'Nothing was changed; a worker did not answer in time. Try again, and see the log of Turnpike.',
   'bind-failed': 'Nothing was changed. See who has the port with:  ss -ltnp',
+  'acme-unknown-name': 'See the names with:  turnpike tls plan',
+  'acme-failed': 'What is served now stays. See what was tried, and when it is tried again, with:  turnpike tls plan',
   'config-invalid': 'Nothing was changed. See every problem with:  turnpike check',
 };
 

@@ -1,8 +1,9 @@
-// JSON-RPC 2.0 on the control API: access control, users, tokens, sessions.
+// JSON-RPC 2.0 on the control API: access control, users, tokens, sessions, certificates of CAs.
 // Invariant: parameters are checked member by member, and an unknown one is an error; what a method does is decided in
 // process/.
 import { Fault } from '../base/fault.ts';
 import type { Operations } from '../process/operations.ts';
+import { revocationReasons } from '../process/tls-operations.ts';
 import { type RpcAnswer, type RpcId, rpcErrors } from './api.ts';
 import { UsageError } from './request-body.ts';
 
@@ -47,6 +48,13 @@ const methods: Readonly<Record<string, Method>> = {
     const user = params.textOrNull('user');
     return gate.revokeSessions(user === null ? { id: params.text('id') } : { user });
   },
+  'tls.plan': async ({ tls }) => tls.plan(),
+  'tls.renew': ({ tls }, params) => tls.renew(params.text('name')),
+  'tls.revoke': ({ tls }, params) => {
+    const name = params.text('name');
+    return tls.revoke(name, params.oneOf('reason', revocationReasons));
+  },
+  'tls.account.rollover': ({ tls }) => tls.rollover(),
 };
 
 /** Never throws for what a caller can do wrong: that is in the answer. */
@@ -109,6 +117,12 @@ class Reader {
   role(name: string): 'owner' | 'user' {
     const value = this.#params[name];
     if (value !== 'owner' && value !== 'user') throw new UsageError(`${name}: "owner" or "user"`);
+    return value;
+  }
+
+  oneOf<T extends string>(name: string, accepted: readonly T[]): T {
+    const value = accepted.find((each) => each === this.#params[name]);
+    if (value === undefined) throw new UsageError(`${name}: one of ${accepted.join(', ')}`);
     return value;
   }
 

@@ -49,7 +49,7 @@ function attentionLines(status: Status, now: number): string[] {
   }
   for (const certificate of status.certificates) {
     const left = certificate.notAfter - now;
-    if (certificate.source !== 'internal' && left < 14 * dayMs) {
+    if (left < warningMs(certificate)) {
       lines.push(
         `certificate ${certificate.names.join(', ')} ${left < 0 ? 'has expired' : `ends in ${Math.floor(left / dayMs)} days`}`,
       );
@@ -58,6 +58,12 @@ function attentionLines(status: Status, now: number): string[] {
   for (const warning of status.warnings)
     lines.push(`${warning.file}:${warning.line} ${warning.key}: ${warning.message}`);
   return lines;
+}
+
+/** What a CA renews by itself is worth a word only when that is late. */
+function warningMs({ source, notBefore, notAfter }: CertificateStatus): number {
+  if (source === 'internal') return Number.NEGATIVE_INFINITY;
+  return source === 'acme' ? Math.min(14 * dayMs, (notAfter - notBefore) / 6) : 14 * dayMs;
 }
 
 function overloadLine({ id, state, load }: WorkerStatus): string | null {

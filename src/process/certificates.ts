@@ -6,9 +6,10 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { InternalCa } from '../certificates/internal-ca.ts';
 import { CertificateStore } from '../certificates/store.ts';
-import type { DeclaredTls } from '../config/declaration.ts';
+import type { Declaration } from '../config/declaration.ts';
 import type { Problem } from '../config/problem.ts';
-import type { Certificate, CertificatesPart, RoutingPart } from '../model/snapshot.ts';
+import type { Certificate, CertificatesPart, ChallengesPart, RoutingPart } from '../model/snapshot.ts';
+import type { Acme, AcmeWish } from './acme.ts';
 
 /** A configuration whose certificates cannot be used. */
 export class CertificateProblems extends Error {
@@ -28,19 +29,41 @@ export interface LoadedCertificates {
   adopt(): Promise<void>;
 }
 
+export interface CertificatesOptions {
+  readonly stateDir: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Watched files, an internal leaf or a CA gave another certificate. */
+  readonly onChange: (part: CertificatesPart) => void;
+  readonly publishChallenges: (challenges: ChallengesPart) => Promise<unknown>;
+}
+
+type Served = Pick<RoutingPart, 'hosts' | 'entrypoints'>;
+
 export class Certificates {
+  readonly #options: CertificatesOptions;
   readonly #directory: string;
-  readonly #clock: Clock;
   readonly #store: CertificateStore;
   #ca: Promise<InternalCa> | null = null;
   #openCa: InternalCa | null = null;
+  #opening: Promise<Acme> | null = null;
+  #acme: Acme | null = null;
+  #wish: AcmeWish | null = null;
+  /** What workers serve, apps included. */
+  #served: Served = { hosts: [], entrypoints: [] };
+  #closed = false;
 
-  /** `onChange`: watched files or an internal leaf gave another certificate. */
-  constructor(stateDir: string, clock: Clock, log: Log, metrics: Metrics, onChange: (part: CertificatesPart) => void) {
-    this.#directory = join(stateDir, 'certs', 'internal-ca');
-    this.#clock = clock;
+  constructor(options: CertificatesOptions) {
+    const { clock, log, metrics, stateDir } = options;
+    this.#options = options;
+    this.#directory = join(stateDir, 'certs');
     this.#store = new CertificateStore({ clock, log, metrics });
-    this.#store.watch(onChange);
+    this.#store.watch((part) => {
+      options.onChange(part);
+      // A pair of the operator's own may have come for a name that was ordered, or gone.
+      void this.#follow();
+    });
   }
 
   /** Pairs that are broken, or soon will be, right now. */
@@ -53,12 +76,46 @@ export class Certificates {
     return this.#store.result.part.internalCa ? this.#openCa : null;
   }
 
+  /** Null: no configuration of this process has ever named a CA to order from. */
+  get acme(): Acme | null {
+    return this.#acme;
+  }
+
   /** Throws CertificateProblems, or a Fault `certificate-unusable` when it is the CA. */
-  async load(tls: DeclaredTls): Promise<LoadedCertificates> {
+  async load(declaration: Declaration): Promise<LoadedCertificates> {
+    const { tls, hosts, entrypoints } = declaration;
     const ca = tls.internalCa ? await this.#opened() : null;
-    const loaded = await this.#store.load(tls, ca === null ? null : (name) => ca.leafFor(name));
+    const acme = tls.acme === null ? null : await this.#openedAcme();
+    if (acme !== null) await refuseExposed(acme, declaration);
+    const hostsOfFile = new Set(hosts.map(({ pattern }) => pattern));
+    const wish = tls.acme === null ? null : { declared: tls.acme, hostsOfFile };
+    const ofApps = this.#served.hosts.filter(({ pattern }) => this.#wish?.hostsOfFile.has(pattern) === false);
+    let served: () => Served = () => ({ hosts: [...hosts, ...ofApps], entrypoints });
+    const loaded = await this.#store.load(tls, {
+      signLeaf: ca === null ? null : (name) => ca.leafFor(name),
+      acquire: (own) =>
+        acme === null || wish === null
+          ? { certificates: [], pending: [] }
+          : acme.acquired(acme.targets(wish, served(), own)),
+    });
     if (loaded.problems.length > 0) throw new CertificateProblems(loaded.problems);
-    return loaded;
+    return {
+      part: loaded.part,
+      warnings: loaded.warnings,
+      adopt: async () => {
+        this.#wish = wish;
+        this.#served = served();
+        served = () => this.#served;
+        await loaded.adopt();
+        await this.#follow();
+      },
+    };
+  }
+
+  /** Every worker serves this routing: apps may have brought hosts along. */
+  routingServed(routing: Served): void {
+    this.#served = routing;
+    if (this.#acme !== null) void this.#follow().then(() => this.#store.look());
   }
 
   /** A leaf for a host pattern of this routing, or a name whose TLS a router ends; null for anything else, or without a CA. */
@@ -71,13 +128,44 @@ export class Certificates {
   }
 
   close(): void {
+    this.#closed = true;
     this.#store.close();
+    void this.#acme?.close();
+  }
+
+  /** Tells the life cycle what is to have a certificate by now. */
+  async #follow(): Promise<void> {
+    const acme = this.#acme;
+    if (acme === null || this.#closed) return;
+    const own = this.#store.result.part.certificates.filter(({ source }) => source === 'static');
+    try {
+      await acme.follow(this.#wish, this.#wish === null ? [] : acme.targets(this.#wish, this.#served, own));
+    } catch (error) {
+      this.#options.log.error('acme-not-followed', { err: error });
+    }
+  }
+
+  async #openedAcme(): Promise<Acme> {
+    // As with the internal CA: a lot of code that most never need.
+    const { clock, log, metrics, publishChallenges } = this.#options;
+    this.#opening ??= import('./acme.ts').then(({ Acme }) =>
+      Acme.open({
+        directory: this.#directory,
+        clock,
+        log,
+        metrics,
+        publishChallenges,
+        onChange: () => this.#store.look(),
+      }),
+    );
+    this.#acme = await this.#opening;
+    return this.#acme;
   }
 
   async #opened(): Promise<InternalCa> {
     // Certificate signing is a lot of code that most configurations never need.
     this.#ca ??= import('../certificates/internal-ca.ts').then((module) =>
-      module.InternalCa.open(this.#directory, this.#clock),
+      module.InternalCa.open(join(this.#directory, 'internal-ca'), this.#options.clock),
     );
     try {
       this.#openCa = await this.#ca;
@@ -87,4 +175,13 @@ export class Certificates {
       throw error;
     }
   }
+}
+
+/** Keys that others can read are not secret: nothing is served from such a store. */
+async function refuseExposed(acme: Acme, { file }: Declaration): Promise<void> {
+  const exposed = await acme.exposed();
+  if (exposed.length === 0) return;
+  const place = { file, line: 0, column: 0, key: 'tls.acme' };
+  const problems = exposed.map((message) => ({ ...place, message, accepted: 'files that only Turnpike may read' }));
+  throw new CertificateProblems(problems);
 }

@@ -11,6 +11,7 @@ import type { SwitchPhase } from '../model/switchover.ts';
 import type { AppOperations } from './apps-operations.ts';
 import type { GateOperations } from './gate-operations.ts';
 import type { WorkerLoad } from './protocol.ts';
+import type { TlsNameStatus, TlsOperations } from './tls-operations.ts';
 
 export type { SwitchPhase } from '../model/switchover.ts';
 
@@ -31,6 +32,7 @@ export interface Operations {
   resumeService(name: string): Promise<ServiceChange>;
   stopService(name: string): Promise<ServiceChange>;
   startService(name: string): Promise<ServiceChange>;
+  readonly tls: TlsOperations;
   tlsStatus(): Promise<TlsStatus>;
   /** The internal CA's root certificate, PEM; null when the internal CA is off. */
   caPem(): Promise<string | null>;
@@ -379,6 +381,8 @@ export interface TlsStatus {
     readonly rootFingerprint: string | null;
     readonly rootNotAfter: number | null;
   };
+  /** What clients get for each name, and what becomes of it. */
+  readonly names: readonly TlsNameStatus[];
   /** TLS entrypoints by name. */
   readonly entrypoints: readonly string[];
   /** What is wrong with configured certificates right now. */

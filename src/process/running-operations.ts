@@ -41,6 +41,7 @@ import type { ProcessMetrics, WorkerStats } from './protocol.ts';
 import type { ServiceRunState } from './service-state.ts';
 import type { Serving } from './serving.ts';
 import type { Switches } from './switches.ts';
+import type { TlsOperations } from './tls-operations.ts';
 import { trafficStatus } from './traffic-status.ts';
 
 /** What the operations need of the supervisor beside what is served. */
@@ -52,6 +53,7 @@ export interface Household {
   readonly warnings: readonly Problem[];
   readonly certificateProblems: readonly Problem[];
   readonly gate: GateOperations;
+  readonly tls: TlsOperations;
   readonly ca: { readonly rootPem: string; readonly rootFingerprint: string; readonly rootNotAfter: number } | null;
   reload(): Promise<ReloadResult>;
   /** Keys that differ from what this process was started with and that only a restart applies. */
@@ -74,6 +76,10 @@ export class RunningOperations implements Operations {
 
   get gate(): GateOperations {
     return this.#household.gate;
+  }
+
+  get tls(): TlsOperations {
+    return this.#household.tls;
   }
 
   reload(): Promise<ReloadResult> {
@@ -176,6 +182,7 @@ export class RunningOperations implements Operations {
     const { ca, certificateProblems } = this.#household;
     return {
       certificates: certificateRows(certificates),
+      names: this.tls.names(),
       internalCa: {
         enabled: certificates.internalCa,
         rootFingerprint: ca?.rootFingerprint ?? null,

@@ -50,6 +50,8 @@ export interface ServingOptions {
   readonly observer: StepObserver | null;
   /** A worker asks for a leaf of the internal CA. */
   readonly leafFor: (name: string) => Promise<Certificate | null>;
+  /** Every worker serves this routing, apps' hosts included. */
+  readonly routingServed: (routing: RoutingPart) => void;
   /** What the workers' gates know and ask. */
   readonly gate: GateSource;
   /** A worker has put a backend of this service out. */
@@ -107,6 +109,7 @@ export class Serving {
         this.health.follow(routing, proven);
         this.metrics.forget(routing);
         options.gate.adopted(routing);
+        options.routingServed(routing);
       },
     });
     this.#publisher = new Publisher(

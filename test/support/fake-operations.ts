@@ -2,6 +2,7 @@ import type { GateOperations } from '../../src/process/gate-operations.ts';
 // Operations that answer from memory, for tests of the control API and the commands.
 // Invariant: every verb has a harmless answer; a test replaces the ones it is about.
 import type { Operations, ServiceChange, Status, SwitchReport } from '../../src/process/operations.ts';
+import type { TlsOperations } from '../../src/process/tls-operations.ts';
 import { fakeAppOperations } from './fake-app-operations.ts';
 import { noCertificates, noHealth, routing } from './routing.ts';
 
@@ -77,6 +78,7 @@ export function fakeOperations(over: Partial<Operations> = {}): Operations {
   return {
     apps: fakeAppOperations(),
     gate: absent<GateOperations>('gate'),
+    tls: absent<TlsOperations>('tls'),
     reload: async () => ({
       outcome: 'unchanged',
       revision: 7,
@@ -124,6 +126,7 @@ export function fakeOperations(over: Partial<Operations> = {}): Operations {
     tlsStatus: async () => ({
       certificates: [],
       internalCa: { enabled: false, rootFingerprint: null, rootNotAfter: null },
+      names: [],
       entrypoints: [],
       problems: [],
     }),

@@ -51,6 +51,7 @@ export class SimulatedCa implements Issuer {
   readonly #certificate: X509Certificate;
   readonly #leaf = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   readonly #certificates: { at: number; names: readonly string[]; exempt: boolean }[] = [];
+  #pausedSince = 0;
   #pausedUntil = 0;
 
   constructor(settings: CaSettings) {
@@ -70,13 +71,18 @@ export class SimulatedCa implements Issuer {
   async issue(wish: OrderWish, signal: AbortSignal): Promise<Issued> {
     const now = this.#settings.now();
     this.#converse();
-    if (this.#pausedUntil > now) this.excesses.push(`an order during a pause of ${this.#pausedUntil - now} ms`);
+    // Orders that were on their way when the first one was refused are nobody's fault.
+    if (this.#pausedUntil > now && this.#pausedSince < now)
+      this.excesses.push(`an order during a pause of ${this.#pausedUntil - now} ms`);
     const names = wish.names.toSorted();
     const replaced = wish.replaces === null ? undefined : this.#byRenewalId.get(wish.replaces);
     const exempt = wish.replaces !== null && replaced !== undefined;
     if (this.limited !== null && this.limited.orders-- > 0) {
       const { retryAfterMs, scope } = this.limited;
-      if (scope === 'account') this.#pausedUntil = now + retryAfterMs;
+      if (scope === 'account') {
+        this.#pausedUntil = now + retryAfterMs;
+        this.#pausedSince = now;
+      }
       throw new AcmeFailure('rate-limited', 'too many', { retryAfterMs, scope });
     }
     this.orders.push({ at: now, names, exempt });

@@ -67,7 +67,7 @@ function newStore(): { store: CertificateStore; metrics: Metrics; parts: Certifi
 
 async function loaded(declaration: DeclaredTls) {
   const { store, ...rest } = newStore();
-  const result = await store.load(declaration, null);
+  const result = await store.load(declaration);
   await result.adopt();
   return { store, result, ...rest };
 }
@@ -204,7 +204,7 @@ describe('the default certificate', () => {
     const { store } = newStore();
     const leaf: Certificate = { ...certificateOf(ca.leaf({ names: ['a.test'] })), source: 'internal' };
     const declaration = tls([], { defaultName: 'a.test', internalCa: true });
-    const { part, problems } = await store.load(declaration, async () => leaf);
+    const { part, problems } = await store.load(declaration, { signLeaf: async () => leaf });
     expect(problems).toEqual([]);
     expect(part).toEqual({ certificates: [leaf], defaultId: leaf.id, internalCa: true, pending: [] });
   });
@@ -283,9 +283,9 @@ describe('files that change', () => {
     const pair = ca.leaf({ names: ['a.test'] });
     const site = pairIn(directory, pair);
     const { store } = await loaded(tls([site]));
-    await store.load(tls([]), null);
+    await store.load(tls([]));
     write(directory, 'site.key', '');
-    const again = await store.load(tls([site]), null);
+    const again = await store.load(tls([site]));
     expect(again.problems).toEqual([]);
     expect(again.warnings[0]?.message).toMatch(/site\.key" is empty; the certificate in memory stays in use/);
     expect(ids(again.part)).toEqual([certificateOf(pair).id]);
@@ -296,7 +296,7 @@ describe('files that change', () => {
     const site = pairIn(directory, ca.leaf({ names: ['a.test'] }));
     const other = pairIn(directory, ca.leaf({ names: ['b.test'] }), 'other');
     const { store, parts } = await loaded(tls([site, other]));
-    await (await store.load(tls([other]), null)).adopt();
+    await (await store.load(tls([other]))).adopt();
     pairIn(directory, ca.leaf({ names: ['a.test'] }));
     const next = ca.leaf({ names: ['b.test'] });
     pairIn(directory, next, 'other');

@@ -7,7 +7,7 @@ import { renewalId } from './chain.ts';
 import { AcmeFailure } from './failure.ts';
 import type { Holdings } from './holdings.ts';
 import type { Issued, PendingOrder } from './issuer.ts';
-import { targetState, withOrder, withTarget } from './journal.ts';
+import { targetState, withOrder, withoutCertificate, withTarget } from './journal.ts';
 import type { Lease } from './lease.ts';
 import type { Notebook } from './notebook.ts';
 import { type Attempt, afterFailure, afterSuccess, backoffMs, type Failure } from './outcome.ts';
@@ -56,11 +56,11 @@ export async function attempt(
     id,
     names,
     directory: directory.url,
-    order,
     notAfter: held?.notAfter ?? null,
     held: held?.id ?? null,
   };
   const pending = new PendingDocument(store, id, directory.url);
+  let counts = false;
   log.info('acme-order', { names, directory: directory.url, why: row.why, challenge: target.challenge });
   try {
     const issued = await directory.issuer.issue(
@@ -72,12 +72,18 @@ export async function attempt(
         replaces: row.replaces && held !== null ? renewalId(held.chain) : null,
         challengeFor: () => target.challenge,
         resume: await pending.read(),
-        onPending: (order) => pending.write(order),
+        onPending: (begun) => {
+          counts = true;
+          return pending.write(begun);
+        },
       },
       signal,
     );
+    if (!counts) notebook.note((journal) => withoutCertificate(journal, order));
     await keep(issued, tried, lease, deps);
   } catch (error) {
+    // The CA signs only what was finalised, and one that was taken up again is on record already.
+    if (!counts) notebook.note((journal) => withoutCertificate(journal, order));
     const failure = failureOf(error);
     notebook.note((journal) => afterFailure(journal, tried, failure, clock.now(), deps.random));
     if (failure.kind !== 'aborted') {

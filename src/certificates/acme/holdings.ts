@@ -7,12 +7,18 @@ import { type AcmeStore, isNewer, type NewCertificate, type StoredCertificate, t
 
 interface Holding {
   readonly stored: StoredCertificate;
-  /** Both clocks when it was first seen: how far the wall clock falls behind is told by them. */
-  readonly wall: number;
+  /**
+   * Both clocks when it was first seen: how far the wall clock falls behind is told by them. Wall null: by it the certificate
+   * was over already, so it told the wrong time, or nobody was there for long.
+   */
+  readonly wall: number | null;
   readonly monotonic: number;
   /** Served, and not in the store yet. */
   readonly unsaved: NewCertificate | null;
 }
+
+/** By how much CAs date certificates back. */
+const backdatedMs = 2 * 3_600_000;
 
 export class Holdings {
   readonly #store: AcmeStore;
@@ -45,11 +51,17 @@ export class Holdings {
     const monotonic = this.#clock.monotonic();
     return new Map(
       [...this.#entries].map(([id, { stored, ...seen }]) => {
-        const behind = seen.wall + (monotonic - seen.monotonic) - wall;
+        const behind = seen.wall === null ? 0 : seen.wall + (monotonic - seen.monotonic) - wall;
         const { certificate, directory } = stored;
         return [id, { certificate, directory, lagMs: Math.max(0, behind) }];
       }),
     );
+  }
+
+  /** By certificates that have been signed, the wall clock must be later than it says. */
+  get clockIsBehind(): boolean {
+    const now = this.#clock.now();
+    return [...this.#entries.values()].some(({ stored }) => stored.certificate.notBefore > now + backdatedMs);
   }
 
   /** True when other certificates are held than before. */
@@ -94,6 +106,10 @@ export class Holdings {
     // Newer than everything under this lease until the store has given it a number.
     const version = { term, serial: Number.MAX_SAFE_INTEGER };
     this.#hold(id, { version, certificate, issuer, directory }, content);
+    const holding = this.#entries.get(id)!;
+    // It was signed just now: a wall clock that says something else is wrong.
+    const wall = Math.min(this.#clock.now(), certificate.notBefore + backdatedMs);
+    this.#entries.set(id, { ...holding, wall });
     await this.#save(id, term, content);
   }
 
@@ -117,6 +133,8 @@ export class Holdings {
   }
 
   #hold(id: string, stored: StoredCertificate, unsaved: NewCertificate | null): void {
-    this.#entries.set(id, { stored, wall: this.#clock.now(), monotonic: this.#clock.monotonic(), unsaved });
+    const now = this.#clock.now();
+    const wall = now < stored.certificate.notAfter ? now : null;
+    this.#entries.set(id, { stored, wall, monotonic: this.#clock.monotonic(), unsaved });
   }
 }

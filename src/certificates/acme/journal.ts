@@ -2,7 +2,7 @@
 // Invariant: pure; a journal that cannot be read is an empty one, never a reason to stop; what a wrong clock wrote into the
 // future is not believed.
 import type { AcmeFailureKind } from './failure.ts';
-import { type Ledger, type OrderRecord, pruned } from './ledger.ts';
+import type { Ledger, OrderRecord } from './ledger.ts';
 
 export interface Journal extends Ledger {
   /** By directory URL. */
@@ -114,19 +114,69 @@ export function withoutCertificate(journal: Journal, order: OrderRecord): Journa
   return { ...journal, orders };
 }
 
-/** The pause that holds at `now`; one that begins in the future was made by a clock that was wrong. */
-export function pauseAt(state: { readonly pause: Pause | null }, now: number): Pause | null {
-  const { pause } = state;
-  return pause !== null && pause.since <= now + 60_000 && pause.until > now ? pause : null;
+/** The pause that holds at `now`. */
+export function pauseAt({ pause }: { readonly pause: Pause | null }, now: number): Pause | null {
+  return pause !== null && pause.until > now ? pause : null;
 }
 
-export function parseJournal(text: string | null, now: number): Journal {
-  const journal = readJournal(text);
-  return { ...journal, ...pruned(journal, now) };
+/**
+ * After the clock was set back: what it wrote into the future is not believed, but a pause that a CA asked for is one all the
+ * same, and begins anew.
+ */
+export function settled(journal: Journal, now: number): Journal {
+  const states = [...Object.values(journal.authorities), ...Object.values(journal.targets)];
+  const isAhead = (at: number | null | undefined): boolean => (at ?? 0) > now + clockToleranceMs;
+  const ahead =
+    states.some(({ pause }) => isAhead(pause?.since)) ||
+    Object.values(journal.targets).some(({ announced }) => isAhead(announced?.checkedAt));
+  if (!ahead) return journal;
+  const back = <T extends { readonly pause: Pause | null }>(state: T): T => {
+    const { pause } = state;
+    if (pause === null || !isAhead(pause.since)) return state;
+    return { ...state, pause: { ...pause, since: now, until: now + (pause.until - pause.since) } };
+  };
+  const map = <T>(all: Readonly<Record<string, T>>, change: (each: T) => T): Readonly<Record<string, T>> =>
+    Object.fromEntries(Object.entries(all).map(([key, each]) => [key, change(each)]));
+  return {
+    ...journal,
+    authorities: map(journal.authorities, back),
+    targets: map(journal.targets, (state) => {
+      const { announced } = state;
+      const asks = announced !== null && isAhead(announced.checkedAt);
+      return { ...back(state), announced: asks ? { ...announced, checkedAt: now, askAgainAt: now } : announced };
+    }),
+  };
+}
+
+const clockToleranceMs = 60_000;
+
+/**
+ * The wall clock was set, by `ms`, while this process ran: what it wrote keeps its distance to now. What lay in the future
+ * before (`now` then) was written by another clock and stays.
+ */
+export function shifted(journal: Journal, ms: number, now: number): Journal {
+  const move = (at: number): number => (at <= now ? at + ms : at);
+  const pauseOf = (pause: Pause | null): Pause | null =>
+    pause === null || pause.since > now ? pause : { ...pause, since: pause.since + ms, until: pause.until + ms };
+  const record = <T extends { readonly at: number }>(each: T): T => ({ ...each, at: move(each.at) });
+  const map = <T>(all: Readonly<Record<string, T>>, change: (each: T) => T): Readonly<Record<string, T>> =>
+    Object.fromEntries(Object.entries(all).map(([key, each]) => [key, change(each)]));
+  return {
+    ...journal,
+    orders: journal.orders.map(record),
+    failedValidations: journal.failedValidations.map(record),
+    authorities: map(journal.authorities, (state) => ({ ...state, pause: pauseOf(state.pause) })),
+    targets: map(journal.targets, (state) => ({
+      ...state,
+      pause: pauseOf(state.pause),
+      lastAttempt: state.lastAttempt === null ? null : move(state.lastAttempt),
+      lastError: state.lastError === null ? null : record(state.lastError),
+    })),
+  };
 }
 
 /** Damaged parts are left out, the others count. */
-function readJournal(text: string | null): Journal {
+export function parseJournal(text: string | null): Journal {
   let value: Partial<Record<keyof Journal, unknown>>;
   try {
     value = text === null ? {} : (JSON.parse(text) as typeof value);

@@ -2,7 +2,7 @@
 // Invariant: an order is on disk before the CA hears of it; what could not be written is kept and written later.
 import type { Clock } from '../../base/clock.ts';
 import { FencedDocument } from './fenced-document.ts';
-import { emptyJournal, type Journal, parseJournal } from './journal.ts';
+import { emptyJournal, type Journal, parseJournal, settled, shifted } from './journal.ts';
 import { pruned } from './ledger.ts';
 import type { AcmeStore } from './store.ts';
 
@@ -13,6 +13,7 @@ export class Notebook {
   /** As in the store, and its text. */
   #written: Journal = emptyJournal;
   #text: string | null = null;
+  #isBehind = false;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(store: AcmeStore, clock: Clock) {
@@ -33,15 +34,28 @@ export class Notebook {
       return;
     }
     this.#text = text;
-    this.#journal = parseJournal(text, this.#clock.now());
+    this.#journal = parseJournal(text);
     this.#written = this.#journal;
+  }
+
+  /**
+   * The wall clock may have been set back since the last look.
+   * @param isBehind  it is known to be wrong: what is on record is neither old nor from the future by it
+   */
+  settle(isBehind: boolean): void {
+    this.#isBehind = isBehind;
+    this.#journal = settled(this.#journal, this.#clock.now());
+  }
+
+  /** The wall clock was set by `ms`; `now` is what it would have shown. */
+  shift(ms: number, now: number): void {
+    this.#journal = shifted(this.#journal, ms, now);
   }
 
   /** In memory; `flush` makes it last. */
   note(change: (journal: Journal) => Journal): void {
-    const now = this.#clock.now();
     const changed = change(this.#journal);
-    this.#journal = { ...changed, ...pruned(changed, now) };
+    this.#journal = this.#isBehind ? { ...changed } : { ...changed, ...pruned(changed, this.#clock.now()) };
   }
 
   get isDirty(): boolean {

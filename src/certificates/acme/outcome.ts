@@ -9,10 +9,8 @@ import {
   type Pause,
   targetState,
   withAuthority,
-  withoutCertificate,
   withTarget,
 } from './journal.ts';
-import type { OrderRecord } from './ledger.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -22,7 +20,6 @@ export interface Attempt {
   readonly id: string;
   readonly names: readonly string[];
   readonly directory: string;
-  readonly order: OrderRecord;
   /** End of the certificate that is served meanwhile; null: there is none. */
   readonly notAfter: number | null;
   /** Fingerprint of it. */
@@ -81,10 +78,8 @@ export function afterFailure(
 ): Journal {
   const { id, directory, notAfter } = attempt;
   const { kind, detail, retryAfterMs } = failure;
-  // An order that is still under way at the CA may become a certificate yet.
-  const open = kind === 'timeout' || kind === 'network' || kind === 'aborted' || kind === 'store' || kind === 'clock';
-  let next = open ? journal : withoutCertificate(journal, attempt.order);
-  if (kind === 'aborted') return next;
+  if (kind === 'aborted') return journal;
+  let next = journal;
   if (kind === 'validation') next = withFailedValidations(next, attempt, failure, now);
   const state = targetState(next, id);
   const ofCa = caBackoffs[kind];

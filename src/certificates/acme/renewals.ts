@@ -119,17 +119,25 @@ export class Renewals {
     }
   }
 
-  /** Certificates of the targets that follow; the last good one of each. */
-  get certificates(): readonly Certificate[] {
-    return this.#targets().flatMap(({ id }) => this.#holdings.get(id)?.certificate ?? []);
+  /** Of these targets: the last good certificate of each, and the names that are to have one and have none yet. */
+  acquired(targets: readonly RenewalTarget[]): { certificates: readonly Certificate[]; pending: readonly string[] } {
+    const held = (id: string | null): Certificate | null =>
+      id === null ? null : (this.#holdings.get(id)?.certificate ?? null);
+    return {
+      certificates: targets.flatMap(({ id }) => held(id) ?? []),
+      pending: targets.flatMap(({ id, coveredBy, impossible, names }) =>
+        impossible !== null || held(id) !== null || held(coveredBy) !== null ? [] : names,
+      ),
+    };
   }
 
-  /** Names that are to have a certificate and have none yet. */
-  get pending(): readonly string[] {
-    return this.#targets().flatMap((target) => {
-      const covered = target.coveredBy === null ? null : this.#holdings.get(target.coveredBy);
-      return target.impossible !== null || this.#holdings.get(target.id) !== null || covered ? [] : target.names;
-    });
+  /** Certificates of the targets that it follows. */
+  get certificates(): readonly Certificate[] {
+    return this.acquired(this.#targets()).certificates;
+  }
+
+  get settings(): RenewalSettings | null {
+    return this.#settings;
   }
 
   get plan(): Plan {
@@ -174,7 +182,7 @@ export class Renewals {
   }
 
   /** Tells the CA that the certificate is not to be trusted; a new one is ordered at once. */
-  async revoke(name: string, reason: RevocationReason): Promise<void> {
+  async revoke(name: string, reason: RevocationReason): Promise<StoredCertificate> {
     const target = this.#targetOf(name);
     const stored = this.#holdings.get(target.id);
     if (stored === null) throw new Fault('acme-failed', `${name} has no certificate that could be revoked`);
@@ -189,6 +197,7 @@ export class Renewals {
     });
     this.#deps.log.warn('certificate-revoked', { names: target.names, reason });
     this.check();
+    return stored;
   }
 
   /** New account keys at every CA. */
@@ -215,11 +224,21 @@ export class Renewals {
   }
 
   async #lookAround(): Promise<void> {
-    const { clock } = this.#deps;
-    const offset = clock.now() - clock.monotonic();
-    const jumped = Math.abs(offset - this.#clockOffset) > clockJumpMs;
-    this.#clockOffset = offset;
+    const jumped = this.#noticeClock();
     if ((await this.#refreshes()) || jumped) this.check();
+  }
+
+  /** True when the wall clock was set since the last look. */
+  #noticeClock(): boolean {
+    const { clock } = this.#deps;
+    const now = clock.now();
+    const offset = now - clock.monotonic();
+    const jump = offset - this.#clockOffset;
+    if (Math.abs(jump) < clockJumpMs) return false;
+    this.#clockOffset = offset;
+    this.#notebook.shift(jump, now - jump);
+    this.#deps.log.warn('acme-clock-set', { seconds: Math.round(jump / 1000) });
+    return true;
   }
 
   /** False, without a word, when the store cannot be read right now: a pass will say so. */
@@ -235,8 +254,10 @@ export class Renewals {
 
   /** `discard`: another process had the lease; what was noted here and not written is not to hide what it wrote. */
   async #refresh(discard = false): Promise<void> {
+    this.#noticeClock();
     const changed = await this.#holdings.refresh();
     await this.#notebook.refresh(discard);
+    this.#notebook.settle(this.#holdings.clockIsBehind);
     this.#replan();
     if (changed && this.#started) await this.#changed();
   }
@@ -349,6 +370,8 @@ export class Renewals {
       const next = signal.aborted ? [] : this.#plan.due.filter(({ id }) => !tried.has(id));
       for (const row of next.slice(0, concurrency - running.size)) {
         tried.add(row.id);
+        // Once is what was asked for.
+        this.#forced.delete(row.id);
         const order = this.#order(row, lease, signal).finally(() => running.delete(row.id));
         running.set(row.id, order);
       }

@@ -1,4 +1,4 @@
-// `turnpike tls status`, `turnpike tls ca`.
+// `turnpike tls status`, `turnpike tls ca`; the verbs that speak with CAs are in tls-acme.ts.
 // Invariant: never prints a private key.
 import type { Command } from 'commander';
 import type { TlsStatus } from '../../process/operations.ts';
@@ -14,17 +14,23 @@ import {
 } from '../command.ts';
 import { printProblems } from '../problems.ts';
 import { certificateTable } from '../status-screen.ts';
+import { nameTable } from '../tls-screen.ts';
+import { addTlsAccount, addTlsPlan, addTlsRenew, addTlsRevoke } from './tls-acme.ts';
 
 export function addTls(program: Command, context: CommandContext): void {
   const tls = program.command('tls').description('Certificates.');
   addTlsStatus(tls, context);
+  addTlsPlan(tls, context);
+  addTlsRenew(tls, context);
+  addTlsRevoke(tls, context);
+  addTlsAccount(tls, context);
   addTlsCa(tls, context);
 }
 
 function addTlsStatus(tls: Command, context: CommandContext): void {
   const command = tls
     .command('status')
-    .description('Lists certificates, how long they last, and what is wrong with them.')
+    .description('What clients get for each name, how long it lasts, and what is wrong with it.')
     .action(async (options: ClientOptions) => {
       const { terminal } = context;
       const status = await connect(options, context).get<TlsStatus>(paths.tls);
@@ -32,6 +38,8 @@ function addTlsStatus(tls: Command, context: CommandContext): void {
         terminal.json(status);
         return;
       }
+      for (const line of nameTable(status.names, Date.now(), terminal)) terminal.line(line);
+      terminal.line();
       for (const line of certificateTable(status.certificates, Date.now(), terminal)) terminal.line(line);
       terminal.line();
       terminal.line(
