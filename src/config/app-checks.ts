@@ -7,7 +7,7 @@ import type { Path } from './syntax.ts';
 
 /** @param file  the configuration file, absolute */
 export function checkApps(config: Config, file: string, findings: Findings): void {
-  const { apps, telemetry } = config;
+  const { apps } = config;
   if (apps.directory === null && !findings.failed(['apps', 'directory'])) {
     for (const key of ['watch', 'deploy'] as const) {
       if (!findings.document.has(['apps', key]) || (key === 'watch' && !apps.watch)) continue;
@@ -21,15 +21,6 @@ export function checkApps(config: Config, file: string, findings: Findings): voi
   }
   for (const [name, { source }] of config.app_mounts) {
     checkSource(source, ['app_mounts', name, 'source'], config, file, findings);
-  }
-  if (
-    telemetry !== null &&
-    !telemetry.logs &&
-    !telemetry.traces &&
-    !telemetry.metrics &&
-    !findings.failed(['telemetry'])
-  ) {
-    findings.warn(['telemetry'], 'nothing is exported', 'one of logs, traces and metrics', 'key');
   }
 }
 

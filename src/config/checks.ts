@@ -33,6 +33,7 @@ export function checkConfig(config: Config, file: string, findings: Findings): v
   checkApps(config, file, findings);
   checkControl(config, findings);
   checkUse(config, findings);
+  checkServed(findings);
 }
 
 /**
@@ -124,6 +125,23 @@ function checkTls(config: Config, findings: Findings): void {
       '[[tls.certificate]], tls.acme.enabled = true or tls.internal_ca.enabled = true',
       'key',
     );
+  }
+}
+
+/** What is read and not acted on in this version. Whoever builds one of them takes it from this list. */
+const unserved: readonly Path[] = [
+  ['secrets'],
+  ['backups'],
+  ['telemetry'],
+  ['gate', 'skip_interfaces'],
+  ['gate', 'tor'],
+  ['gate', 'forward_auth'],
+  ['gate', 'oidc'],
+];
+
+function checkServed(findings: Findings): void {
+  for (const path of unserved) {
+    if (findings.document.has(path)) findings.warn(path, 'has no effect in this version', 'leave it out', 'key');
   }
 }
 

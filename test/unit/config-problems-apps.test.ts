@@ -537,15 +537,18 @@ describe('warnings never fail', () => {
       'runtime = "docker" runs containers',
     ],
     [
-      `${web}${host('a.example.net')}[telemetry]\nendpoint = "http://127.0.0.1:4318"`,
-      'telemetry',
-      'nothing is exported',
-    ],
-    [
       `${web}${host('a.example.net')}[app_mounts.engine]\nsource = "/run/docker.sock"\nallowed_apps = ["blog"]\nallowed_services = ["web"]`,
       'app_mounts.engine.source',
       'has the machine',
     ],
+    [`${web}${host('a.example.net')}[secrets]\nbackend = "pass"`, 'secrets', 'in this version'],
+    [`${web}${host('a.example.net')}[backups]\nkeep = 3`, 'backups', 'in this version'],
+    [
+      `${web}${host('a.example.net')}[telemetry]\nendpoint = "http://127.0.0.1:4318"\nlogs = true`,
+      'telemetry',
+      'in this version',
+    ],
+    [`${web}${host('a.example.net')}[gate.tor]\ncontrol = "127.0.0.1:9051"`, 'gate.tor', 'in this version'],
   ])('%s', async (text, key, words) => {
     const result = await read(text);
     const { warnings } = result;
