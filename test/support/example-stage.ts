@@ -172,6 +172,7 @@ export class Stage {
       );
     }
     for (const [documented, used] of Object.entries(networks)) rewritten = rewritten.replaceAll(documented, used);
+    rewritten = rewritten.replace(/^\[gate\]$/m, `[gate]\nport = ${await freePort()}`);
     // No certificate authority is asked for anything here; the internal one signs instead.
     if (/^\[tls\.acme\]\nenabled = true/m.test(rewritten)) {
       rewritten = rewritten.replace(/^\[tls\.acme\]\nenabled = true/m, '[tls.acme]\nenabled = false');
