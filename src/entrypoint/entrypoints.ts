@@ -4,6 +4,7 @@
 import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import type { Metrics } from '../base/metrics.ts';
+import { type Logins, nobodyLoggedIn } from '../gate/logins.ts';
 import type { Entrypoint, EntrypointProtocol } from '../model/snapshot.ts';
 import type { OverloadGuard } from '../traffic/overload-guard.ts';
 import type { Compiled, Participant } from '../traffic/traffic.ts';
@@ -23,6 +24,8 @@ export interface EntrypointsDeps extends MuxDeps {
   readonly metrics: Metrics;
   /** Connection limits are shared out over this many. */
   readonly workers: number;
+  /** Who is logged in, for entrypoints that ask for it; absent: nobody. */
+  readonly logins?: Logins;
   /** Identity of an entrypoint's listener: its transport and address. */
   keyOf(entrypoint: Entrypoint): string;
 }
@@ -81,6 +84,11 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
     else this.#offered.set(key, lent);
   }
 
+  /** Logins have ended. */
+  review(): void {
+    for (const listener of [...this.#listeners.values(), ...this.#leaving]) listener.review();
+  }
+
   /** Takes offers back that no commit has named. */
   withdraw(keys: readonly string[]): void {
     for (const key of keys) {
@@ -102,9 +110,9 @@ export class Entrypoints implements Participant<PreparedEntrypoints> {
       if (!this.#draining && !this.#listeners.has(key) && !this.#offered.has(key)) {
         throw new Fault('bind-failed', `${entrypoint.origin}: no socket was lent for ${key}`);
       }
-      const { workers, clock } = this.#deps;
+      const { workers, clock, logins = nobodyLoggedIn } = this.#deps;
       const cells = this.#metrics.cells(entrypoint.name);
-      wanted.set(key, { settings: compileSettings(routes, settings, workers, clock, cells), speak });
+      wanted.set(key, { settings: compileSettings(routes, settings, workers, clock, cells, logins), speak });
     }
     return { wanted, drainMs: Math.max(settings.limits.drainMs, settings.limits.streamDrainMs) };
   }

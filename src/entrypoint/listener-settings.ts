@@ -1,6 +1,7 @@
 // An entrypoint as one snapshot declares it, compiled for the connections it will accept.
 // Invariant: immutable; a connection keeps the settings it was accepted under, limits apart.
 import type { Clock } from '../base/clock.ts';
+import type { Logins } from '../gate/logins.ts';
 import type { EntrypointRoutes } from '../model/routing-table.ts';
 import type { Entrypoint, RawFallback, Settings } from '../model/snapshot.ts';
 import { shareOf } from './connection-caps.ts';
@@ -31,6 +32,7 @@ export function compileSettings(
   workers: number,
   clock: Clock,
   cells: EntrypointCells,
+  logins: Logins,
 ): ListenerSettings {
   const { entrypoint } = routes;
   const { rawFallback } = entrypoint;
@@ -38,7 +40,7 @@ export function compileSettings(
     entrypoint,
     routes,
     clock,
-    source: SourcePolicy.of(entrypoint),
+    source: SourcePolicy.of(entrypoint, logins),
     cells,
     connections: shareOf(entrypoint.maxConnections, workers),
     connectionsPerPeer: shareOf(entrypoint.limits.connectionsPerPeer, workers),

@@ -81,6 +81,12 @@ export class Listener implements ConnectionHost {
     this.#settings = settings;
     this.#speak = speak;
     this.#caps.limit(settings.connections, settings.connectionsPerPeer);
+    this.review();
+  }
+
+  /** Closes connections of whoever may be here no longer. */
+  review(): void {
+    const settings = this.#settings;
     for (const connection of this.#connections) {
       const stays = settings.source.admits(connection.peerAddress) && (connection.staysUnder?.(settings) ?? true);
       if (!stays) connection.destroy('not-admitted');

@@ -2,6 +2,7 @@
 // Invariant: an IPv4 address is the same peer whether it comes as 1.2.3.4 or as ::ffff:1.2.3.4, in lists and in questions.
 import { isIPv4 } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import type { Logins } from '../gate/logins.ts';
 import type { Entrypoint } from '../model/snapshot.ts';
 
 /** Inclusive, sorted, not overlapping: a question is one binary search. */
@@ -41,23 +42,27 @@ export class CidrSet {
 /** Who may use an entrypoint; an empty list lets everyone in. */
 export class SourcePolicy {
   readonly #allowed: CidrSet | null;
+  /** Null: no login is asked for. */
+  readonly #isLoggedIn: ((address: string) => boolean) | null;
 
-  constructor(trustedCidrs: readonly string[]) {
+  constructor(trustedCidrs: readonly string[], isLoggedIn: ((address: string) => boolean) | null = null) {
     this.#allowed = trustedCidrs.length === 0 ? null : new CidrSet(trustedCidrs);
+    this.#isLoggedIn = isLoggedIn;
   }
 
-  /** Where a login is asked for nobody comes in, as long as nobody tells who is logged in. */
-  static of({ trustedCidrs, requiresSession }: Pick<Entrypoint, 'trustedCidrs' | 'requiresSession'>): SourcePolicy {
-    return requiresSession === null ? new SourcePolicy(trustedCidrs) : nobody;
+  static of(
+    { trustedCidrs, requiresSession: app }: Pick<Entrypoint, 'trustedCidrs' | 'requiresSession'>,
+    logins: Logins,
+  ): SourcePolicy {
+    return new SourcePolicy(trustedCidrs, app === null ? null : (address) => logins.isLoggedIn(app, address));
   }
 
+  /** The answer may change with logins; ask again when they end. */
   admits(address: string): boolean {
-    return this.#allowed === null || this.#allowed.has(address);
+    if (this.#allowed !== null && !this.#allowed.has(address)) return false;
+    return this.#isLoggedIn === null || this.#isLoggedIn(plainAddress(address));
   }
 }
-
-/** Networks, and none of them. */
-const nobody = new SourcePolicy(['0.0.0.0/32']);
 
 /** `::ffff:1.2.3.4` → `1.2.3.4`, a zone index dropped; anything else as it is. */
 export function plainAddress(address: string): string {

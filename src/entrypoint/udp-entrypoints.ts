@@ -7,6 +7,7 @@ import type { Clock, Timer } from '../base/clock.ts';
 import type { Deadlines } from '../base/deadlines.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import { type Logins, nobodyLoggedIn } from '../gate/logins.ts';
 import type { AccessLog } from '../http/access-log.ts';
 import type { EntrypointRoutes, RoutingTable } from '../model/routing-table.ts';
 import type { Entrypoint } from '../model/snapshot.ts';
@@ -28,6 +29,8 @@ export interface UdpEntrypointsDeps {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly accessLog: Pick<AccessLog, 'wanted' | 'write'>;
+  /** Who is logged in, for entrypoints that ask for it; absent: nobody. */
+  readonly logins?: Logins;
   /** Identity of an entrypoint's socket: its transport and address. */
   keyOf(entrypoint: Entrypoint): string;
   /** The machine's addresses, as node:os tells them. */
@@ -134,6 +137,12 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
     for (const socket of bound.values()) socket.close();
   }
 
+  /** Logins have ended. */
+  review(): void {
+    const leaving = [...this.#leaving.values()].map(({ listener }) => listener);
+    for (const { relay } of [...this.#listeners.values(), ...leaving]) relay.review();
+  }
+
   stats(): readonly EntrypointStats[] {
     const stats = (name: string): EntrypointStats => this.#shared.stats(name, this.#shared.cells(name));
     return [
@@ -173,7 +182,7 @@ export class UdpEntrypoints implements Participant<PreparedUdp> {
 
   #compile({ entrypoint, udp }: EntrypointRoutes, table: RoutingTable): RelaySettings {
     const service = udp === null ? undefined : table.services.get(udp.service);
-    const policy = SourcePolicy.of(entrypoint);
+    const policy = SourcePolicy.of(entrypoint, this.#deps.logins ?? nobodyLoggedIn);
     const { active, accepted, received, sent, refused } = this.#shared.cells(entrypoint.name);
     const { limits } = table.part.settings;
     return {

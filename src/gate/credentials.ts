@@ -2,6 +2,7 @@
 // Invariant: holds hashes, never an id or a token; who is taken out loses, in the same step, every stream that it opened.
 import { hash as digest } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
+import { formerAddressMs } from './logins.ts';
 
 export interface UserRow {
   readonly name: string;
@@ -80,6 +81,8 @@ export class LiveSession implements Identity {
   account: UserRow;
   lastUsedAt: number;
   address: string;
+  /** Where it was used from before, and until when that counts. */
+  #former: { readonly address: string; readonly until: number } | null = null;
   /** Used since the supervisor was last told. */
   used = false;
   readonly admitted = new Set<Admitted>();
@@ -97,6 +100,18 @@ export class LiveSession implements Identity {
 
   get role(): 'owner' | 'user' {
     return this.account.role;
+  }
+
+  /** It is used from another address. */
+  move(address: string, now: number): void {
+    if (address === this.address) return;
+    this.#former = { address: this.address, until: now + formerAddressMs };
+    this.address = address;
+  }
+
+  isAt(address: string, now: number): boolean {
+    if (address === this.address) return true;
+    return this.#former !== null && this.#former.address === address && now < this.#former.until;
   }
 
   opens(app: string): boolean {
@@ -183,7 +198,7 @@ export class Credentials {
     else {
       live.row = row;
       live.lastUsedAt = Math.max(live.lastUsedAt, row.lastUsedAt);
-      live.address = row.address;
+      live.move(row.address, row.lastUsedAt);
     }
   }
 

@@ -4,6 +4,7 @@ import type { Clock } from '../base/clock.ts';
 import type { GateSettings } from '../model/snapshot.ts';
 import { type Credentials, hashOf, type Identity, LiveSession, LiveToken } from './credentials.ts';
 import type { Desk } from './desk.ts';
+import type { Logins } from './logins.ts';
 import type { Ground } from './verdict.ts';
 
 /** What a worker's process gives its gate. */
@@ -15,7 +16,7 @@ export interface GateHost extends Desk {
 
 const triedMax = 1000;
 
-export class Gatekeeper implements Ground {
+export class Gatekeeper implements Ground, Logins {
   readonly desk: GateHost;
   readonly credentials: Credentials;
   lifetimes: GateSettings;
@@ -41,13 +42,21 @@ export class Gatekeeper implements Ground {
     this.formKey = hashOf(`turnpike forms ${cookieKey}`);
   }
 
+  isLoggedIn(app: string, address: string): boolean {
+    const now = this.#clock.now();
+    for (const session of this.credentials.sessions()) {
+      if (session.isAt(address, now) && session.opens(app) && session.liveAt(now, this.lifetimes)) return true;
+    }
+    return false;
+  }
+
   /** Somebody passed by this identity. */
   used(identity: Identity, address: string): void {
     if (identity instanceof LiveSession) {
       identity.used = true;
       identity.lastUsedAt = this.#clock.now();
       if (identity.address === address) return;
-      identity.address = address;
+      identity.move(address, identity.lastUsedAt);
       this.desk.addressChanged();
     } else if (identity instanceof LiveToken) {
       identity.used = true;

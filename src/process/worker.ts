@@ -122,6 +122,7 @@ class Worker {
       metrics,
       workers,
       keyOf: listenerKey,
+      logins: handler.gatekeeper,
       http: handler,
       serveHttp2: (socket, facts) => serveHttp2(socket, facts, handler),
       terminator,
@@ -134,6 +135,7 @@ class Worker {
       log,
       metrics,
       accessLog: this.#accessLog,
+      logins: handler.gatekeeper,
       keyOf: listenerKey,
       interfaces: networkInterfaces,
     });
@@ -182,6 +184,9 @@ class Worker {
       case 'credentials':
         this.#answer<'credentials'>(message.id, () => {
           this.#gate.credentials.apply(message.ask);
+          // Some may have lost what let them in.
+          this.#entrypoints.review();
+          this.#udp.review();
           return null;
         });
         break;

@@ -106,9 +106,14 @@ export class FlowRelay implements DeadlineHolder, FlowHost {
     // The entrypoint may have another name now: its flows are counted where they will end.
     before.cells.active.value -= this.#table.size;
     settings.cells.active.value += this.#table.size;
-    for (const flow of this.#table.all()) if (settings.admit(flow.address) === null) flow.end('not-admitted');
+    this.review();
     if (settings.service !== before.service) this.#strand(before, settings.service);
     this.#arm();
+  }
+
+  /** Ends flows of clients that may be here no longer. */
+  review(): void {
+    for (const flow of this.#table.all()) if (this.#settings.admit(flow.address) === null) flow.end('not-admitted');
   }
 
   /** Takes no new flows. `onEmpty` is called when the last one has ended: by its drain, or because nothing moves. */

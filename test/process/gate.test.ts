@@ -1,5 +1,6 @@
 // The gate over real processes: two workers, one login, and what survives.
 // Invariant: what a login, a logout or an override promises holds on the very next request at every worker.
+import { createSocket } from 'node:dgram';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -295,6 +296,70 @@ describe('72: one address that guesses', () => {
       return answer.status === 429;
     });
     expect(await statuses(port, [cookie])).toEqual([200]);
+    await app.close();
+  });
+});
+
+describe('ports that open by a login', () => {
+  it('TCP and UDP let in who is logged in, and a logout closes what is open', async () => {
+    const echo = await Recorder.start({ name: 'tcp', parse: false });
+    echo.onRaw = (connection, chunk) => void connection.send(chunk);
+    const udp = createSocket('udp4');
+    udp.on('message', (message, from) => udp.send(message, from.port, from.address));
+    await new Promise<void>((resolve) => udp.bind(0, '127.0.0.1', resolve));
+    const [tcpPort, udpPort] = (await freePorts(2)) as [number, number];
+    const { p, app, port } = await house(`
+[entrypoints.ssh]
+address = "127.0.0.1:${tcpPort}"
+protocol = "tcp"
+requires_session = "app.test"
+[entrypoints.game]
+address = "127.0.0.1:${udpPort}"
+protocol = "udp"
+requires_session = "app.test"
+[network_services.ssh]
+tcp = ["${echo.address}"]
+[network_services.game]
+udp = ["127.0.0.1:${udp.address().port}"]
+[[routers.tcp]]
+entrypoint = "ssh"
+service = "ssh"
+[[routers.udp]]
+entrypoint = "game"
+service = "game"
+`);
+    await addUser(p);
+    const knock = async (): Promise<RawClient> => {
+      const client = await RawClient.connect({ port: tcpPort });
+      client.write('hello');
+      return client;
+    };
+    const player = createSocket('udp4');
+    let heard = 0;
+    player.on('message', () => heard++);
+    const stranger = await knock();
+    await stranger.waitForEnd();
+    player.send('hello', udpPort, '127.0.0.1');
+    await logIn(port);
+    const guest = await knock();
+    await guest.waitForText('hello');
+    await until('the datagram', () => {
+      player.send('again', udpPort, '127.0.0.1');
+      return heard > 0;
+    });
+    const began = performance.now();
+    await call(p, 'gate.sessions.revoke', { user: 'anna' });
+    await guest.waitForEnd();
+    expect(performance.now() - began).toBeLessThan(1000);
+    await (await knock()).waitForEnd();
+    const before = heard;
+    player.send('gone', udpPort, '127.0.0.1');
+    // What a live flow would have answered has come by the time that a closed TCP port is seen again.
+    await (await knock()).waitForEnd();
+    expect(heard).toBe(before);
+    player.close();
+    udp.close();
+    await echo.close();
     await app.close();
   });
 });

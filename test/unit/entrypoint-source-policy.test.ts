@@ -2,6 +2,7 @@ import { BlockList, isIPv4, isIPv6 } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CidrSet, plainAddress, SourcePolicy } from '../../src/entrypoint/source-policy.ts';
+import { nobodyLoggedIn } from '../../src/gate/logins.ts';
 
 describe('a set of networks', () => {
   it('holds what lies inside, bounds included', () => {
@@ -78,13 +79,18 @@ describe('a source policy', () => {
     expect(new SourcePolicy(['10.0.0.0/8']).admits('10.0.0.1')).toBe(true);
   });
 
-  it('lets nobody in where a login is asked for', () => {
+  it('lets in who is logged in where a login is asked for, and nobody else', () => {
     const addresses = ['127.0.0.1', '10.1.2.3', '::1', '::ffff:10.1.2.3', '2001:db8::1'];
-    const open = SourcePolicy.of({ trustedCidrs: [], requiresSession: null });
+    const open = SourcePolicy.of({ trustedCidrs: [], requiresSession: null }, nobodyLoggedIn);
     expect(addresses.filter((each) => open.admits(each))).toEqual(addresses);
     for (const trustedCidrs of [[], ['0.0.0.0/0', '::/0'], ['10.0.0.0/8']]) {
-      const closed = SourcePolicy.of({ trustedCidrs, requiresSession: 'blog' });
+      const closed = SourcePolicy.of({ trustedCidrs, requiresSession: 'blog' }, nobodyLoggedIn);
       expect(addresses.filter((each) => closed.admits(each))).toEqual([]);
     }
+    const logins = { isLoggedIn: (app: string, address: string) => app === 'blog' && address === '10.1.2.3' };
+    const policy = SourcePolicy.of({ trustedCidrs: [], requiresSession: 'blog' }, logins);
+    expect(addresses.filter((each) => policy.admits(each))).toEqual(['10.1.2.3', '::ffff:10.1.2.3']);
+    const elsewhere = SourcePolicy.of({ trustedCidrs: ['192.0.2.0/24'], requiresSession: 'blog' }, logins);
+    expect(addresses.filter((each) => elsewhere.admits(each))).toEqual([]);
   });
 });
