@@ -56,6 +56,7 @@ const refusals = {
 export async function answerVisit(request: VisitRequest, keeper: Gatekeeper): Promise<VisitReply> {
   const { method } = request;
   const url = new URL(request.target, request.ownOrigin);
+  if (!url.pathname.startsWith(reservedPath)) return showHome(request, url.pathname);
   const name = url.pathname.slice(reservedPath.length);
   const reads = method === 'GET' || method === 'HEAD';
   if (!reads && method !== 'POST') return plain(405, 'Not possible', 'This address takes GET and POST.');
@@ -78,6 +79,14 @@ export async function answerVisit(request: VisitRequest, keeper: Gatekeeper): Pr
       if (reads) return takeCallback(request, url.searchParams, keeper);
   }
   return plain(404, 'Page not found', 'There is no such page.');
+}
+
+/** What the gate's own host has beside the reserved addresses. */
+function showHome({ isGateHost, session }: VisitRequest, path: string): VisitReply {
+  if (!isGateHost || path !== '/') return plain(404, 'Page not found', 'There is no such page.');
+  if (session === null) return redirect(`${reservedPath}login`, []);
+  const link = { href: `${reservedPath}logout`, label: 'Log out' };
+  return { ...empty, status: 200, page: noticePage('Logged in', `You are logged in as ${session.user}.`, link) };
 }
 
 /** A form of a page of ours, sent from the same origin by the browser that got it. */

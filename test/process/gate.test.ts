@@ -11,7 +11,7 @@ import { run } from '../support/command.ts';
 import { freePorts } from '../support/ports.ts';
 import { ProcessKit } from '../support/process-kit.ts';
 import { type Answer, fieldValue, RawClient } from '../support/raw-client.ts';
-import { type Line, Recorder } from '../support/recorder.ts';
+import { type Line, Recorder, valuesOf } from '../support/recorder.ts';
 import { Requester } from '../support/transports.ts';
 import { Turnpike, turnpikeCommand } from '../support/turnpike.ts';
 import { until } from '../support/wait.ts';
@@ -253,6 +253,105 @@ describe('with two workers', () => {
     expect(await statuses(port, [['Cookie', fieldValue(made, 'set-cookie')!.split(';', 1)[0]!]])).toEqual([200]);
     expect((await send('mallory')).status).toBe(403);
     expect(p.log.some((line) => JSON.stringify(line).includes(secret))).toBe(false);
+    await app.close();
+  });
+});
+
+describe('one login for several names', () => {
+  it('leads from the app to the gate’s host and back, to the browser that began it, once', async () => {
+    const app = await Recorder.start({ name: 'app' });
+    const [secure] = (await freePorts(1)) as [number];
+    const config = `
+workers = 2
+[entrypoints.websecure]
+address = "127.0.0.1:${secure}"
+protocol = "https"
+[[tls.certificate]]
+cert_file = "${kit.pair.certFile}"
+key_file = "${kit.pair.keyFile}"
+[tls.internal_ca]
+enabled = false
+[log]
+access = false
+format = "json"
+[gate]
+host = "still.test"
+[external_routes."app.test"]
+to = ["${app.address}"]
+gate = "gated"
+[external_routes."more.test"]
+to = ["${app.address}"]
+gate = "gated"
+`;
+    const p = kit.track(await Turnpike.start({ config }));
+    await addUser(p);
+    const target = { plainPort: secure, tlsPort: secure, ca: kit.ca.pem };
+    const jar = new Map<string, Map<string, string>>();
+    const browse = async (
+      url: string,
+      form: Record<string, string> | null = null,
+    ): Promise<{ answer: Answer; next: string }> => {
+      const { hostname, host, pathname, search, origin } = new URL(url);
+      const cookies = jar.get(hostname) ?? new Map<string, string>();
+      jar.set(hostname, cookies);
+      const lines: Line[] = [
+        ['Accept', 'text/html'],
+        ['Cookie', [...cookies].map((pair) => pair.join('=')).join('; ')],
+      ];
+      if (form !== null) lines.push(['Origin', origin], ['Content-Type', 'application/x-www-form-urlencoded']);
+      const requester = new Requester('h1+tls', target);
+      await requester.h1(hostname);
+      const answer = await requester.request({
+        method: form === null ? 'GET' : 'POST',
+        host,
+        path: pathname + search,
+        lines,
+        ...(form === null ? {} : { body: new URLSearchParams(form).toString() }),
+      });
+      requester.close();
+      for (const line of valuesOf(answer.lines, 'set-cookie')) {
+        expect(line).toMatch(/^__Host-turnpike_(session|visit)=.*; Path=\/; .*HttpOnly; SameSite=Lax; Secure$/);
+        const [name, value] = line.split(';', 1)[0]!.split('=') as [string, string];
+        cookies.set(name, value);
+      }
+      return { answer, next: new URL(fieldValue(answer, 'location') ?? url, url).href };
+    };
+    const start = `https://app.test:${secure}/x?a=1`;
+    const login = (await browse(start)).next;
+    expect(login).toContain(`https://still.test:${secure}/.turnpike/login?rd=`);
+    const page = (await browse(login)).answer.body.toString();
+    const hidden = Object.fromEntries(
+      [...page.matchAll(/name="(token|rd|v)" value="([^"]*)"/g)].map((match) => [
+        match[1]!,
+        match[2]!.replaceAll('&#38;', '&'),
+      ]),
+    );
+    const callback = (
+      await browse(`https://still.test:${secure}/.turnpike/login`, { ...hidden, user: 'anna', password })
+    ).next;
+    expect(callback).toMatch(new RegExp(`^https://app\\.test:${secure}/\\.turnpike/callback\\?code=`));
+    const back = await browse(callback);
+    expect([back.answer.status, back.next]).toEqual([303, start]);
+    expect((await browse(start)).answer.status).toBe(200);
+    // Used, whoever tries.
+    expect((await browse(callback)).answer.status).toBe(403);
+    // The next name needs no password: there and back.
+    const second = (await browse(`https://more.test:${secure}/`)).next;
+    const ticket = (await browse(second)).next;
+    expect(ticket).toContain(`https://more.test:${secure}/.turnpike/callback?code=`);
+    const thief = new Map(jar);
+    jar.set('more.test', new Map());
+    expect((await browse(ticket)).answer.status, 'another browser').toBe(403);
+    jar.set('more.test', thief.get('more.test')!);
+    await browse((await browse(second)).next);
+    expect((await browse(`https://more.test:${secure}/`)).answer.status).toBe(200);
+    // One logout ends all of it.
+    const out = (await browse(`https://more.test:${secure}/.turnpike/logout`)).answer.body.toString();
+    const token = /name="token" value="([^"]+)"/.exec(out)![1]!;
+    await browse(`https://more.test:${secure}/.turnpike/logout`, { token, which: 'here' });
+    expect((await browse(start)).answer.status).toBe(303);
+    expect((await browse(`https://still.test:${secure}/`)).next).toContain('/.turnpike/login');
+    expect(p.bugs).toEqual([]);
     await app.close();
   });
 });
