@@ -133,7 +133,10 @@ export function entrypointClaims(entrypoints: readonly Entrypoint[]): readonly C
   }));
 }
 
-export function revisionClaims(revision: Revision, entrypoints: readonly Entrypoint[]): readonly Claim[] {
+/** An app with the places in its manifest. */
+export type Claimant = Pick<Revision, 'app' | 'origins' | 'file'>;
+
+export function revisionClaims(revision: Claimant, entrypoints: readonly Entrypoint[]): readonly Claim[] {
   const { app, origins, file } = revision;
   return app.services.flatMap((service) => serviceClaims(app.name, service, origins, file, entrypoints));
 }
@@ -143,7 +146,7 @@ export function activeClaims(active: ActiveService, entrypoints: readonly Entryp
 }
 
 /** Host ports of a YAML app: they must not meet an entrypoint either. */
-export function portClaims({ app, origins, file }: Revision): readonly Claim[] {
+export function portClaims({ app, origins, file }: Claimant): readonly Claim[] {
   return app.ports.flatMap((port) =>
     port.binds.map(
       (host): Claim => ({
