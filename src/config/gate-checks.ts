@@ -14,15 +14,15 @@ import { parsePattern } from './values.ts';
 export function checkGate(config: Config, findings: Findings): void {
   const hosts = hostsOf(config);
   checkLogin(config, hosts, findings);
-  const details = new Map<string, Path>();
+  const tables = new Map<string, GateTable>();
   for (const [name, gate] of config.gate.apps) {
     const path: Path = ['gate', 'apps', name];
     const pattern = parsePattern(name);
     const route = typeof pattern === 'string' ? hosts.get(pattern) : undefined;
     if (route !== undefined && typeof pattern === 'string') {
-      const twin = details.get(pattern);
-      if (twin === undefined) details.set(pattern, path);
-      else findings.error(path, `is the same host as ${formatPath(twin)}`, 'each host once', 'key');
+      const twin = tables.get(pattern);
+      if (twin === undefined) tables.set(pattern, { path, gate });
+      else findings.error(path, `is the same host as ${formatPath(twin.path)}`, 'each host once', 'key');
       refuseAlias(pattern, route, path, findings);
     } else if (judgeApp(name) !== null) refuseUnknownHost(name, hosts, path, config, findings);
     checkDetails(gate, route?.host.gate ?? gate.policy, path, findings);
@@ -30,12 +30,18 @@ export function checkGate(config: Config, findings: Findings): void {
   }
   for (const [key, host] of config.external_routes) {
     const pattern = parsePattern(key);
-    const at = typeof pattern === 'string' ? details.get(pattern) : undefined;
-    checkHostGate(host, ['external_routes', key], at ?? null, config, findings);
+    const table = typeof pattern === 'string' ? tables.get(pattern) : undefined;
+    checkHostGate(host, ['external_routes', key], table ?? null, findings);
   }
   checkSessions(config, findings);
   checkHelpers(config, findings);
   checkEntrypoints(config, findings);
+}
+
+/** A `[gate.apps."HOST"]`. */
+interface GateTable {
+  readonly path: Path;
+  readonly gate: AppGateWritten;
 }
 
 interface HostRoute {
@@ -112,52 +118,42 @@ function checkRationale(
   }
 }
 
-/** @param details  `[gate.apps."HOST"]`, when it is there */
-function checkHostGate(host: HostWritten, path: Path, details: Path | null, config: Config, findings: Findings): void {
-  const table = details === null ? null : (config.gate.apps.get(String(details[2])) ?? null);
-  const policy = host.gate ?? table?.policy ?? null;
-  if (findings.failed([...path, 'gate']) || (details !== null && findings.failed([...details, 'policy']))) return;
-  if (host.gate !== null && table !== null && table.policy !== null && details !== null) {
-    const { line } = findings.document.locate([...details, 'policy']).key;
-    findings.error(
-      [...path, 'gate'],
-      `${formatPath(details)} has a policy, too (line ${line})`,
-      'one of the two',
-      'key',
-    );
+/** @param table  `[gate.apps."HOST"]`, when it is there */
+function checkHostGate(host: HostWritten, path: Path, table: GateTable | null, findings: Findings): void {
+  if (findings.failed([...path, 'gate']) || (table !== null && findings.failed([...table.path, 'policy']))) return;
+  if (table !== null && refuseTwice(host, path, table, findings)) return;
+  const policy = host.gate ?? table?.gate.policy ?? null;
+  if (table !== null && policy === null) {
+    findings.error(table.path, 'has no policy', 'policy here, or gate in the route', 'key');
     return;
   }
-  if (policy === 'local' && details !== null) {
-    findings.error(
-      [...details, 'policy'],
-      'what is reached by name is not "local"',
-      '"session", "gated", "open" or "none"',
-    );
+  const policyAt = host.gate !== null || table === null ? [...path, 'gate'] : [...table.path, 'policy'];
+  if (policy === 'local') {
+    findings.error(policyAt, 'what is reached by name is not "local"', '"session", "gated", "open" or "none"');
     return;
   }
-  if (details !== null && policy === null) {
-    findings.error(details, 'has no policy', 'policy here, or gate in the route', 'key');
-    return;
-  }
-  if (host.gate_rationale !== null && table !== null && table.rationale !== null) {
-    findings.error(
-      [...path, 'gate_rationale'],
-      `${formatPath(details!)} has a rationale, too`,
-      'one of the two',
-      'key',
-    );
-    return;
-  }
-  const inRoute = host.gate !== null || details === null;
-  if (table !== null && table.rationale !== null) {
-    checkRationale(policy, table.rationale, [...details!, 'rationale'], details!, findings);
-  } else if (inRoute) {
-    checkRationale(policy, host.gate_rationale, [...path, 'gate_rationale'], [...path, 'gate'], findings);
-  } else checkRationale(policy, host.gate_rationale, [...details, 'rationale'], [...details, 'policy'], findings);
+  const rationale = host.gate_rationale ?? table?.gate.rationale ?? null;
+  const said = table !== null && table.gate.rationale !== null;
+  const inTable = table !== null && (said || (host.gate === null && host.gate_rationale === null));
+  const rationaleAt = inTable ? [...table.path, 'rationale'] : [...path, 'gate_rationale'];
+  checkRationale(policy, rationale, rationaleAt, policyAt, findings);
   if ((policy === 'session' || policy === 'gated') && host.tls === 'never') {
-    const at = host.gate === null ? details! : [...path, 'gate'];
-    findings.warn(at, 'passwords and sessions would pass in plaintext: tls is "never"', 'tls = "always"', 'key');
+    findings.warn(policyAt, 'passwords and sessions would pass in plaintext: tls is "never"', 'tls = "always"', 'key');
   }
+}
+
+/** The route and the table say the same thing, each in its way: nobody should have to know which one wins. */
+function refuseTwice(host: HostWritten, path: Path, { path: at, gate }: GateTable, findings: Findings): boolean {
+  for (const [key, other] of [
+    ['gate', 'policy'],
+    ['gate_rationale', 'rationale'],
+  ] as const) {
+    if (host[key] === null || gate[other] === null) continue;
+    const { line } = findings.document.locate([...at, other]).key;
+    findings.error([...path, key], `${formatPath(at)} has a ${other}, too (line ${line})`, 'one of the two', 'key');
+    return true;
+  }
+  return false;
 }
 
 function checkLogin(config: Config, hosts: ReadonlyMap<string, HostRoute>, findings: Findings): void {
