@@ -309,6 +309,10 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     else this.#forward?.requestData(chunk);
   }
 
+  bodyArrived(): void {
+    this.#forward?.bodyArrived();
+  }
+
   requestEnd(trailers: Fields | null): void {
     if (this.requestEnded) return;
     this.requestEnded = true;

@@ -153,11 +153,18 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
     this.#phase = 'sending';
     backend.sendHead(this.head, requestEnded);
     if (requestEnded) this.#setDeadline(this.#plan.route.limits.backendHeadTimeoutMs);
-    else if (this.head.expectContinue) {
+    else if (this.head.expectContinue && !this.#exchange.client.bodyWaits) {
       this.#phase = 'expecting';
       backend.flush();
       this.#setDeadline(expectMs);
     } else this.#takeBody();
+  }
+
+  /** Who sends without waiting needs no 100, and the backend need not be asked for one (RFC 9110 §10.1.1). */
+  bodyArrived(): void {
+    if (this.#phase !== 'expecting') return;
+    this.#phase = 'sending';
+    this.#takeBody();
   }
 
   #takeBody(): void {

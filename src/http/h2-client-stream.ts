@@ -158,6 +158,10 @@ export class H2ClientStream implements ClientStream {
     stream.resume();
   }
 
+  get bodyWaits(): boolean {
+    return this.#stream.readableLength > 0;
+  }
+
   discardBody(): void {
     this.#discarding = true;
     this.#endReading();

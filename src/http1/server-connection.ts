@@ -191,7 +191,10 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
         // A client that sends requests and reads no answers waits until it does.
         return !this.socket.writableNeedDrain && this.#readHead(this.#received.chunk);
       case 'work':
-        return this.#discarding ? this.#dropBody() : !this.#bodyPaused && this.#readBody();
+        if (this.#discarding) return this.#dropBody();
+        if (!this.#bodyPaused) return this.#readBody();
+        if (this.bodyWaits) this.#stream?.receiver.bodyArrived?.();
+        return !this.#bodyPaused;
       case 'skip':
         return this.#dropBody() || this.#endSkip();
       default:
@@ -304,6 +307,10 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
     // An error before the end of an upload: say so now if the rest is too much to be dropped.
     const { remaining } = this.#decoder;
     return status >= 400 && (remaining < 0 || remaining > skipSize);
+  }
+
+  get bodyWaits(): boolean {
+    return this.#bodyPaused && this.#received.chunk !== null && !this.#decoder.ended;
   }
 
   continued(): void {

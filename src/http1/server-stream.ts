@@ -21,6 +21,7 @@ export interface StreamHost {
   answered(last: boolean): void;
   /** Ends short of the framing; `untilClose`: a plain end would look complete. */
   breakOff(untilClose: boolean): void;
+  readonly bodyWaits: boolean;
   pauseBody(): void;
   resumeBody(): void;
   discardBody(): void;
@@ -112,6 +113,10 @@ export class ServerStream implements ClientStream {
 
   resumeBody(): void {
     this.#host?.resumeBody();
+  }
+
+  get bodyWaits(): boolean {
+    return this.#host?.bodyWaits === true;
   }
 
   discardBody(): void {

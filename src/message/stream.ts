@@ -64,6 +64,8 @@ export interface ClientStream {
   /** Stops and resumes the request body. Starts paused: the exchange resumes when a backend is ready to take it. */
   pauseBody(): void;
   resumeBody(): void;
+  /** Content is here that nobody has taken: its client does not wait for a 100. */
+  readonly bodyWaits: boolean;
   /** The request body will not be read any further: drained to a bound, then the connection is given up. */
   discardBody(): void;
   /**
@@ -77,6 +79,8 @@ export interface ClientStream {
 export interface RequestReceiver {
   requestData(chunk: Buffer): void;
   requestEnd(trailers: Fields | null): void;
+  /** `bodyWaits` has become true. HTTP/1.1 only; may come more than once. */
+  bodyArrived?(): void;
   /** The client is gone (reset, write error, h2 RST_STREAM, FIN past its grace) or broke its body's framing. */
   requestAborted(fault: Fault): void;
   /** The client can take data again. */

@@ -81,6 +81,24 @@ overTransports('Expect: 100-continue is decided by the backend', (transport) => 
   });
 });
 
+describe.each(h1Transports)('content that does not wait for a 100 [%s]', (transport) => {
+  // RFC 9110 §10.1.1: a client need not wait, and nobody owes a 100 to one that does not.
+  it.each([0, 5, 40])('is sent on as it comes, after %d ms, to a backend that says nothing', async (ms) => {
+    f.app1.script = (exchange) => void exchange.whole().then(() => exchange.ok('late'));
+    const lines: Line[] = [
+      ['Expect', '100-continue'],
+      ['Content-Length', '10'],
+    ];
+    const live = await f.requester(transport).open({ method: 'POST', path: '/up', lines });
+    if (ms > 0) await sleep(ms);
+    await live.send('hello');
+    await live.send('again');
+    const answer = await live.answer();
+    expect([answer.status, answer.interim]).toEqual([200, []]);
+    expect(f.app1.last.body.toString()).toBe('helloagain');
+  });
+});
+
 describe('an answer during the upload', () => {
   // villadora/express-http-proxy#546, tinyproxy/tinyproxy#79, unjs/httpxy#170, felladrin/MiniSearch#2609,
   // benoitc/livery#64: the client saw a reset instead of the 413.
