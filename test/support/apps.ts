@@ -57,7 +57,7 @@ export function app(name: string, services: readonly AppService[], over: Partial
   return {
     name,
     kind: 'toml',
-    display: { title: name, version: null, description: null, upstream: null, launch: [], extensions: '{}' },
+    display: { title: name, version: null, description: null, upstream: null, launch: [], extensions: {} },
     env: [],
     services,
     sharedNetworks: [],
