@@ -3,7 +3,7 @@ import { describe, expect, it, test } from 'vitest';
 import { explain } from '../../src/control/explain/explain.ts';
 import type { CertificatesPart, RoutingPart } from '../../src/model/snapshot.ts';
 import type { ExplainFacts } from '../../src/process/operations.ts';
-import { entrypoint, host, networkService, noHealth, route, routing, service } from '../support/routing.ts';
+import { entrypoint, host, networkService, noGate, noHealth, route, routing, service } from '../support/routing.ts';
 
 const edge = {
   port: 443,
@@ -41,7 +41,15 @@ const part = (over: Partial<RoutingPart> = {}): RoutingPart =>
 const certificates: CertificatesPart = { certificates: [], defaultId: null, internalCa: true, pending: [] };
 
 function ask(url: string, question: Partial<Parameters<typeof explain>[1]> = {}, over: Partial<ExplainFacts> = {}) {
-  const facts: ExplainFacts = { revision: 1, routing: part(), certificates, health: noHealth, overrides: [], ...over };
+  const facts: ExplainFacts = {
+    revision: 1,
+    routing: part(),
+    certificates,
+    health: noHealth,
+    gate: noGate,
+    overrides: [],
+    ...over,
+  };
   const whole = explain(facts, { url, method: 'GET', from: null, sni: null, entrypoint: null, ...question });
   return { ...whole, last: whole.steps.at(-1)! };
 }

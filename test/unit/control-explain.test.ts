@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { explain } from '../../src/control/explain/explain.ts';
 import type { Explanation } from '../../src/control/explain/trace.ts';
 import { UsageError } from '../../src/control/request-body.ts';
-import type { Certificate, Host } from '../../src/model/snapshot.ts';
+import type { Certificate, Host, RouteGate } from '../../src/model/snapshot.ts';
 import type { ExplainFacts } from '../../src/process/operations.ts';
-import { entrypoint, host, noHealth, route, routing, service, settings } from '../support/routing.ts';
+import { entrypoint, host, noGate, noHealth, route, routing, service, settings } from '../support/routing.ts';
 
 const certificate = (names: readonly string[], over: Partial<Certificate> = {}): Certificate => ({
   id: names.join(),
@@ -35,8 +35,14 @@ function facts(hosts: readonly Host[], over: Partial<ExplainFacts> = {}): Explai
   return {
     revision: 3,
     routing: routing({ entrypoints, hosts, services: [...names].map((name) => service(name, 1, ['127.0.0.1:3001'])) }),
-    certificates: { certificates: [certificate(['app.test', 'two.test'])], defaultId: null, internalCa: false, pending: [] },
+    certificates: {
+      certificates: [certificate(['app.test', 'two.test'])],
+      defaultId: null,
+      internalCa: false,
+      pending: [],
+    },
     health: noHealth,
+    gate: noGate,
     overrides: [],
     ...over,
   };
@@ -267,6 +273,35 @@ describe('the service', () => {
     expect(explanation.steps.find((step) => step.name === 'service')!.text).toBe(
       'app.test, generation 4: a:1, b:2; the file says c:3',
     );
+  });
+});
+
+describe('an app behind the gate', () => {
+  const gate = (policy: 'gated' | 'open'): RouteGate => ({
+    app: 'wiki',
+    policy,
+    sessionPassthrough: false,
+    openPaths: ['/hook/*'],
+    upgradeOpenPaths: [],
+    allowedOrigins: [],
+  });
+  const of = (policy: 'gated' | 'open', overrides = {}): ExplainFacts =>
+    facts(
+      [host('app.test', [route('app.test', 'app.test', { gate: gate(policy) })], { entrypoints: both, tls: 'never' })],
+      {
+        gate: { ...noGate, overrides },
+      },
+    );
+  it.each([
+    [of('gated'), '/', 'a login for wiki (policy gated): 303 to it, or 401; with one it goes on'],
+    [of('gated'), '/hook/x', 'no login for this path (open_paths)'],
+    [of('gated', { wiki: false }), '/', 'no login (set at run time)'],
+    [of('open'), '/', 'no login (policy open)'],
+    [of('open', { wiki: true }), '/', 'a login for wiki (set at run time): 303 to it, or 401; with one it goes on'],
+  ])('%#: %s', (known, path, text) => {
+    const { steps, outcome } = ask(known, `http://app.test${path}`);
+    expect(steps.find(({ name }) => name === 'gate')?.text).toBe(text);
+    expect(outcome.reason).toBe('served');
   });
 });
 

@@ -2,8 +2,10 @@
 // Invariant: pure, and every decision is made by the same function that decides it for real traffic; nothing is decided
 // here twice. The reason at the end is the word that the access log would use.
 import { createHash } from 'node:crypto';
+import { coversPath, pathOf } from '../../gate/path.ts';
 import { redirectAnswer } from '../../http/respond.ts';
 import { certificateIndex } from '../../model/certificate-index.ts';
+import { effectivePolicy } from '../../model/gate-policy.ts';
 import {
   compileRoutingTable,
   findHost,
@@ -11,7 +13,7 @@ import {
   type HostEntry,
   type RoutingTable,
 } from '../../model/routing-table.ts';
-import type { Entrypoint, Route } from '../../model/snapshot.ts';
+import type { Entrypoint, Route, RouteGate } from '../../model/snapshot.ts';
 import type { ExplainFacts } from '../../process/operations.ts';
 import type { ExplainBody } from '../api.ts';
 import { type Asked, admitClient, chooseEntrypoint, parseQuestion } from './arrival.ts';
@@ -107,7 +109,21 @@ function matchRoute(asked: Asked, { host }: HostEntry, trace: Trace): Route | Ex
   });
 }
 
+/** Nobody's credentials are at hand: what follows is for who has passed. */
+function explainGate(route: Route, gate: RouteGate, asked: Asked, { gate: part }: ExplainFacts, trace: Trace): void {
+  const { login, source } = effectivePolicy(gate, part);
+  const why = source === 'override' ? 'set at run time' : `policy ${gate.policy}`;
+  const open = login && coversPath(gate.openPaths, pathOf(asked.target));
+  const text = !login
+    ? `no login (${why})`
+    : open
+      ? 'no login for this path (open_paths)'
+      : `a login for ${gate.app} (${why}): 303 to it, or 401; with one it goes on`;
+  trace.pass('gate', text, route.origin);
+}
+
 function act(asked: Asked, route: Route, table: RoutingTable, facts: ExplainFacts, trace: Trace): ExplainOutcome {
+  if (route.gate !== null) explainGate(route, route.gate, asked, facts, trace);
   if (route.rateLimit !== null) {
     const { perSecond, burst } = route.rateLimit;
     trace.pass('rate limit', `${perSecond} a second for each client address, ${burst} at once`, route.origin);
