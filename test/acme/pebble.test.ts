@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { renewalId } from '../../src/certificates/acme/chain.ts';
 import { HttpClient } from '../../src/certificates/acme/http.ts';
-import type { PendingOrder } from '../../src/certificates/acme/issuer.ts';
+import type { ChallengePresenter, PendingOrder } from '../../src/certificates/acme/issuer.ts';
 import { AccountKey } from '../../src/certificates/acme/jose.ts';
 import { Session } from '../../src/certificates/acme/session.ts';
 import { namesOf, readChain } from '../../src/certificates/x509.ts';
@@ -101,16 +101,25 @@ describe('a certificate', () => {
   });
 
   it('that the CA does not find proved names each name with its reason, once all have been looked at', async () => {
-    const presenter = new WatchedPresenter(edge.presenter);
-    const silent = { present: async () => {}, withdraw: (proofs: readonly never[]) => presenter.withdraw(proofs) };
-    const issuer = edge.issuer(ca, { presenter: silent as never });
+    const shown = new WatchedPresenter(edge.presenter);
+    const wrong: ChallengePresenter = {
+      present: async (proofs) => {
+        const answers = proofs.flatMap((each) => (each.kind === 'http-01' ? each : []));
+        const answer = `${'w'.repeat(43)}.${'w'.repeat(43)}`;
+        edge.publish({ http: answers.map(({ name, token }) => ({ host: name, token, answer })), alpn: [] });
+      },
+      withdraw: (proofs) => shown.withdraw(proofs),
+    };
+    const issuer = edge.issuer(ca, { presenter: wrong });
     const failure = await failureOf(issuer.issue(wish(['app.test', 'b.test']), unhurried));
     expect(failure.kind).toBe('validation');
     expect(failure.perName.map(({ name }) => name).toSorted()).toEqual(['app.test', 'b.test']);
     expect(failure.perName[0]?.problemType).toBe('unauthorized');
-    expect(presenter.withdrawn).toHaveLength(2);
-    // A key authorization is told to nobody, although the CA quotes it.
+    expect(shown.withdrawn).toHaveLength(2);
+    // A key authorization is told to nobody, although the CA quotes what it wanted and what it got.
+    expect(failure.detail).toMatch(/"…"/);
     expect(failure.detail).not.toMatch(/\.[\w-]{43}/);
+    edge.publish(noChallenges);
   });
 
   it('is given up when it is told to, and nothing stays shown', async () => {
@@ -323,8 +332,11 @@ describe('revocation', () => {
 
   it('of what another account ordered is refused in words', async () => {
     const { chain } = await edge.issuer(ca).issue(wish(['app.test']), unhurried);
-    const failure = await failureOf(edge.issuer(ca).revoke(chain, 'unspecified', unhurried));
+    const accounts = new MemoryAccounts();
+    const failure = await failureOf(edge.issuer(ca, { accounts }).revoke(chain, 'unspecified', unhurried));
     expect([failure.kind, failure.problemType]).toEqual(['rejected', 'unauthorized']);
+    // It is no reason to open another account.
+    expect(new Set(accounts.saved.map(({ keyPem }) => keyPem)).size).toBe(1);
   });
 });
 
