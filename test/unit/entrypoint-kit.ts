@@ -126,8 +126,8 @@ export class Edge {
   }
 
   /** A free port, bound and lent; nothing listens on it yet. */
-  lend(host = '127.0.0.1'): number {
-    const bound = new BoundSocket({ host, port: 0 });
+  lend(host = '127.0.0.1', wanted = 0): number {
+    const bound = new BoundSocket({ host, port: wanted });
     const { port } = bound.address() as { port: number };
     const socket = new Socket({ handle: bound, readable: false, writable: false });
     const { _handle: handle } = socket as unknown as { readonly _handle: LentSocket };
