@@ -41,15 +41,19 @@ http { access_log off; keepalive_requests 1000000000; sendfile on;
   return await startProgram('backend', 'nginx', ['-c', conf], ports.backend);
 }
 
-export const turnpike: Contestant = {
-  name: 'turnpike',
-  port: ports.turnpike,
-  tlsPort: ports.turnpikeTls,
-  start(ground) {
-    const file = join(ground.directory, 'turnpike.toml');
-    writeFileSync(
-      file,
-      `state_dir = "${ground.directory}/state"
+export const turnpike: Contestant = turnpikeWith('turnpike', '');
+
+/** @param host  more keys of the host under load */
+export function turnpikeWith(name: string, host: string): Contestant {
+  return {
+    name,
+    port: ports.turnpike,
+    tlsPort: ports.turnpikeTls,
+    start(ground) {
+      const file = join(ground.directory, 'turnpike.toml');
+      writeFileSync(
+        file,
+        `state_dir = "${ground.directory}/state"
 workers = 1
 [entrypoints.web]
 address = "127.0.0.1:${ports.turnpike}"
@@ -68,14 +72,16 @@ access = true
 format = "json"
 [external_routes."127.0.0.1"]
 to = "127.0.0.1:${ports.backend}"
+${host}
 [external_routes."bench.test"]
 to = "127.0.0.1:${ports.backend}"
 `,
-    );
-    const main = join(import.meta.dirname, '..', 'src', 'main.ts');
-    return startProgram('turnpike', process.execPath, [main, 'serve', '--config', file], ports.turnpike);
-  },
-};
+      );
+      const main = join(import.meta.dirname, '..', 'src', 'main.ts');
+      return startProgram(name, process.execPath, [main, 'serve', '--config', file], ports.turnpike);
+    },
+  };
+}
 
 export const haproxy: Contestant = {
   name: 'haproxy',

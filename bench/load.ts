@@ -18,10 +18,15 @@ export interface LoadOptions {
   readonly seconds: number;
   /** A connection for every request. */
   readonly close?: boolean;
+  /** More field lines of every request. */
+  readonly headers?: readonly string[];
 }
 
-export async function wrk(url: string, { connections, seconds, close = false }: LoadOptions): Promise<Load> {
-  const headers = close ? ['-H', 'Connection: close'] : [];
+export async function wrk(
+  url: string,
+  { connections, seconds, close = false, headers: more = [] }: LoadOptions,
+): Promise<Load> {
+  const headers = [...(close ? ['Connection: close'] : []), ...more].flatMap((line) => ['-H', line]);
   const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', ...headers, url]);
   const failure = /Non-2xx or 3xx responses: \d+|Socket errors: .*/.exec(stdout);
   if (failure !== null) throw new Error(`${url}: ${failure[0]}`);
