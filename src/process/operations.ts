@@ -6,7 +6,7 @@ import type { FaultCode } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import type { Problem } from '../config/load.ts';
 import type { RoutingChanges } from '../model/changes.ts';
-import type { CertificatesPart, GatePart, HealthPart, RoutingPart } from '../model/snapshot.ts';
+import type { CertificatesPart, ChallengesPart, GatePart, HealthPart, RoutingPart } from '../model/snapshot.ts';
 import type { SwitchPhase } from '../model/switchover.ts';
 import type { AppOperations } from './apps-operations.ts';
 import type { GateOperations } from './gate-operations.ts';
@@ -395,6 +395,7 @@ export interface ExplainFacts {
   readonly revision: number;
   readonly routing: RoutingPart;
   readonly certificates: CertificatesPart;
+  readonly challenges: ChallengesPart;
   readonly health: HealthPart;
   readonly overrides: readonly ServiceOverride[];
 }

@@ -199,8 +199,8 @@ export class RunningOperations implements Operations {
 
   async explainFacts(): Promise<ExplainFacts> {
     const { revision, parts } = this.#serving.snapshot;
-    const { routing, certificates, health, gate } = parts;
-    return { revision, routing, certificates, health, gate, overrides: this.#overrides() };
+    const { routing, certificates, challenges, health, gate } = parts;
+    return { revision, routing, certificates, challenges, health, gate, overrides: this.#overrides() };
   }
 
   metricsText(): Promise<string> {

@@ -4,7 +4,7 @@ import type { GateOperations } from '../../src/process/gate-operations.ts';
 import type { Operations, ServiceChange, Status, SwitchReport } from '../../src/process/operations.ts';
 import type { TlsOperations } from '../../src/process/tls-operations.ts';
 import { fakeAppOperations } from './fake-app-operations.ts';
-import { noCertificates, noGate, noHealth, routing } from './routing.ts';
+import { noCertificates, noChallenges, noGate, noHealth, routing } from './routing.ts';
 
 export const noChanges = { empty: true, entrypoints: [], hosts: [], routers: [], services: [], settings: [], held: [] };
 
@@ -135,6 +135,7 @@ export function fakeOperations(over: Partial<Operations> = {}): Operations {
       revision: 7,
       routing: routing(),
       certificates: noCertificates,
+      challenges: noChallenges,
       health: noHealth,
       gate: noGate,
       overrides: [],

@@ -3,7 +3,17 @@ import { describe, expect, it, test } from 'vitest';
 import { explain } from '../../src/control/explain/explain.ts';
 import type { CertificatesPart, RoutingPart } from '../../src/model/snapshot.ts';
 import type { ExplainFacts } from '../../src/process/operations.ts';
-import { entrypoint, host, networkService, noGate, noHealth, route, routing, service } from '../support/routing.ts';
+import {
+  entrypoint,
+  host,
+  networkService,
+  noChallenges,
+  noGate,
+  noHealth,
+  route,
+  routing,
+  service,
+} from '../support/routing.ts';
 
 const edge = {
   port: 443,
@@ -45,6 +55,7 @@ function ask(url: string, question: Partial<Parameters<typeof explain>[1]> = {},
     revision: 1,
     routing: part(),
     certificates,
+    challenges: noChallenges,
     health: noHealth,
     gate: noGate,
     overrides: [],

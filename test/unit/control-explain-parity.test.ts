@@ -6,7 +6,7 @@ import type { CertificatesPart, RoutingPart } from '../../src/model/snapshot.ts'
 import { chooseIdentity } from '../../src/tls/identity.ts';
 import { closeRawClients, fieldValue, RawClient } from '../support/raw-client.ts';
 import { Recorder } from '../support/recorder.ts';
-import { entrypoint, host, noGate, noHealth, route, routing, service } from '../support/routing.ts';
+import { entrypoint, host, noChallenges, noGate, noHealth, route, routing, service } from '../support/routing.ts';
 import { Edge } from './http-kit.ts';
 
 // What `explain` says must be what happens: every case is asked of both, and both use the words of model/reason.
@@ -97,7 +97,15 @@ test.each([
   const answer = await client.ask(`${method} ${path} HTTP/1.1\r\nHost: ${name}\r\nContent-Length: 0\r\n\r\n`);
   const [line] = await edge.log(1);
   const { outcome } = explain(
-    { revision: 1, routing: part, certificates, health: noHealth, gate: noGate, overrides: [] },
+    {
+      revision: 1,
+      routing: part,
+      certificates,
+      challenges: noChallenges,
+      health: noHealth,
+      gate: noGate,
+      overrides: [],
+    },
     { url: `http://${name}${path}`, method, from: null, sni: null, entrypoint: 'web' },
   );
   expect(outcome.reason).toBe(line!.reason);
@@ -140,7 +148,15 @@ test.each([
   const answer = await client.ask(`GET / HTTP/1.1\r\nHost: ${name}\r\n\r\n`);
   const [line] = await edge.log(1);
   const { outcome } = explain(
-    { revision: 1, routing: part, certificates, health: noHealth, gate: noGate, overrides: [] },
+    {
+      revision: 1,
+      routing: part,
+      certificates,
+      challenges: noChallenges,
+      health: noHealth,
+      gate: noGate,
+      overrides: [],
+    },
     { url: `https://${name}:8443/`, method: 'GET', from: null, sni, entrypoint: 'secure' },
   );
   expect(outcome.reason).toBe(line!.reason);

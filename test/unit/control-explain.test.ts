@@ -4,7 +4,17 @@ import type { Explanation } from '../../src/control/explain/trace.ts';
 import { UsageError } from '../../src/control/request-body.ts';
 import type { Certificate, Host, RouteGate } from '../../src/model/snapshot.ts';
 import type { ExplainFacts } from '../../src/process/operations.ts';
-import { entrypoint, host, noGate, noHealth, route, routing, service, settings } from '../support/routing.ts';
+import {
+  entrypoint,
+  host,
+  noChallenges,
+  noGate,
+  noHealth,
+  route,
+  routing,
+  service,
+  settings,
+} from '../support/routing.ts';
 
 const certificate = (names: readonly string[], over: Partial<Certificate> = {}): Certificate => ({
   id: names.join(),
@@ -41,6 +51,7 @@ function facts(hosts: readonly Host[], over: Partial<ExplainFacts> = {}): Explai
       internalCa: false,
       pending: [],
     },
+    challenges: noChallenges,
     health: noHealth,
     gate: noGate,
     overrides: [],
@@ -319,4 +330,13 @@ describe('a wrong question', () => {
     expect(() => ask(of, url, over)).toThrow(UsageError);
     expect(() => ask(of, url, over)).toThrow(message);
   });
+});
+
+it('a certificate authority is answered before everything else, and only what it asks for', () => {
+  const challenges = { http: [{ host: 'app.test', token: 'T', answer: 'T.x' }], alpn: [] };
+  const of = facts([forward('app.test', { tls: 'always' })], { challenges });
+  const path = '/.well-known/acme-challenge/T';
+  expect(ask(of, `http://app.test${path}`).outcome).toMatchObject({ status: 200, reason: 'acme-challenge' });
+  expect(ask(of, `http://app.test${path}/`).outcome).toMatchObject({ status: 308, reason: 'redirect-https' });
+  expect(ask(of, `http://other.test${path}`).outcome).toMatchObject({ reason: 'unknown-host' });
 });

@@ -3,6 +3,7 @@
 // here twice. The reason at the end is the word that the access log would use.
 import { createHash } from 'node:crypto';
 import { coversPath, pathOf } from '../../gate/path.ts';
+import { challengeAnswer, compileAnswers } from '../../http/challenge-answers.ts';
 import { redirectAnswer } from '../../http/respond.ts';
 import { certificateIndex } from '../../model/certificate-index.ts';
 import { effectivePolicy } from '../../model/gate-policy.ts';
@@ -55,6 +56,14 @@ function walk(asked: Asked, facts: ExplainFacts, table: RoutingTable, trace: Tra
       status: 405,
       reason: 'refused',
       text: 'Turnpike is no forward proxy',
+    });
+  }
+  const challenge = challengeAnswer(compileAnswers(facts.challenges), asked.head, asked.host);
+  if (challenge !== null) {
+    return trace.stop('challenge', 'a certificate authority is being shown that the host is ours', null, {
+      status: challenge.head.status,
+      reason: 'acme-challenge',
+      text: 'answered with the proof, before redirects, gate and app',
     });
   }
   const misdirected = explainMisdirection(asked, { tls, trustedPeer: client.trusted }, table, trace);
