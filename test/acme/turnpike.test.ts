@@ -38,7 +38,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-const config = (challenge: string, more = ''): string => `
+const config = (more = ''): string => `
 workers = 2
 [entrypoints.web]
 address = "127.0.0.1:${webPort}"
@@ -51,7 +51,7 @@ enabled = false
 [tls.acme]
 enabled = true
 email = "ops@app.test"
-challenge = "${challenge}"
+challenge = "tls-alpn-01"
 resolvers = ["${pebble.dns}"]
 [[tls.acme.directory]]
 url = "${ca.directoryUrl}"
@@ -83,37 +83,29 @@ const isShown = (p: Turnpike, name: string) =>
     seen: () => p.output.slice(-3000),
   });
 
-describe('a host whose configuration names a CA', () => {
-  it('is served under a certificate of its own, by tls-alpn-01 on the port it is served on, and kept over a restart', async () => {
-    const p = await Turnpike.start({ config: config('tls-alpn-01'), directory });
+describe('a configuration that names a CA', () => {
+  let p: Turnpike;
+  beforeAll(async () => {
+    p = await Turnpike.start({ config: config() });
+  });
+  afterAll(() => p?.stop());
+
+  it('has its host served under a certificate that was proved on the very port it is shown on', async () => {
     await isShown(p, 'app.test');
-    const placed = ca.count('new-order');
-    expect(new Set(ca.of('new-order').map(({ payload }) => JSON.stringify(payload)))).toEqual(
-      new Set(['{"identifiers":[{"type":"dns","value":"app.test"}]}']),
-    );
+    const ordered = new Set(ca.of('new-order').map(({ payload }) => JSON.stringify(payload)));
+    expect([...ordered]).toEqual(['{"identifiers":[{"type":"dns","value":"app.test"}]}']);
     // The worker that has it is not the only one.
     for (let i = 0; i < 10; i++) expect(await shown('app.test')).toBe('DNS:app.test');
-    await p.stop();
-
-    const again = await Turnpike.start({ config: config('tls-alpn-01'), directory });
-    expect(await shown('app.test')).toBe('DNS:app.test');
-    await again.stop();
-    expect(ca.count('new-order')).toBe(placed);
   });
 
-  it('gets one for a name that a reload brings, by http-01 on the plaintext port', async () => {
-    const p = await Turnpike.start({ config: config('http-01'), directory });
-    const more = '[external_routes."second.test"]\nrespond = { status = 200, body = "second" }';
-    writeFileSync(p.configFile, config('http-01', more));
+  it('has a host that a reload brings served too, and the first one as before', async () => {
+    writeFileSync(p.configFile, config('[external_routes."second.test"]\nrespond = { status = 200, body = "second" }'));
     await p.reload();
     await isShown(p, 'second.test');
     expect(await shown('app.test')).toBe('DNS:app.test');
-    await p.stop();
   });
 
   it('is not joined by names that clients make up', async () => {
-    const p = await Turnpike.start({ config: config('tls-alpn-01'), directory });
-    expect(await shown('app.test')).toBe('DNS:app.test');
     const asked = ca.requests.length;
     for (let i = 0; i < 200; i++) {
       const socket = connectTls({
@@ -128,6 +120,5 @@ describe('a host whose configuration names a CA', () => {
     }
     await p.reload();
     expect(ca.requests.length).toBe(asked);
-    await p.stop();
   });
 });
