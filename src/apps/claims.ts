@@ -46,20 +46,21 @@ export interface Conflict {
 
 /** Everything in `wanted` that somebody else has in `taken`. */
 export function conflicts(wanted: readonly Claim[], taken: readonly Claim[]): readonly Conflict[] {
+  // What is wanted is little, what is taken may be thousands: those are looked at once each.
   const index = new Map<string, Claim[]>();
-  const covering: Claim[] = [];
-  for (const claim of taken) {
-    const key = keyOf(claim);
-    const list = index.get(key);
-    if (list === undefined) index.set(key, [claim]);
+  for (const claim of wanted) {
+    const list = index.get(keyOf(claim));
+    if (list === undefined) index.set(keyOf(claim), [claim]);
     else list.push(claim);
-    if (claim.what.kind === 'host' && claim.what.covers) covering.push(claim);
   }
-  return wanted.flatMap((claim) =>
-    [...(index.get(keyOf(claim)) ?? []), ...covering]
-      .filter((rival, i, all) => rival.owner !== claim.owner && all.indexOf(rival) === i && collide(claim, rival))
-      .map((rival) => ({ wanted: claim, taken: rival })),
-  );
+  const found: Conflict[] = [];
+  for (const rival of taken) {
+    const covers = rival.what.kind === 'host' && rival.what.covers;
+    for (const claim of covers ? wanted : (index.get(keyOf(rival)) ?? [])) {
+      if (rival.owner !== claim.owner && collide(claim, rival)) found.push({ wanted: claim, taken: rival });
+    }
+  }
+  return found;
 }
 
 export function formatConflict({ wanted, taken }: Conflict): string {

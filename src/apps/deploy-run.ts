@@ -107,7 +107,6 @@ export class DeployRun {
     this.#current = run;
     this.#ground.observer('write-planned');
     this.#write(this.#row(state, run.backends, null));
-    this.#ground.observer('planned');
     if (this.#cancelled !== null) run.cancel(this.#cancelled);
     const end = await run.run();
     this.#current = null;

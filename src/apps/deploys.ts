@@ -117,7 +117,6 @@ export class Deploys {
     };
     store.write(change);
     book.adopt(change);
-    observer('begin');
     return deploy;
   }
 

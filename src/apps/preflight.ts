@@ -3,6 +3,7 @@
 import { Fault } from '../base/fault.ts';
 import type { App } from '../manifest/app.ts';
 import { changesAppEnv } from '../manifest/diff.ts';
+import { listensAt } from '../manifest/listener.ts';
 import type { RoutingPart } from '../model/snapshot.ts';
 import type { LaunchCheck, PortBackend, Runtime } from '../runtime/runtime.ts';
 import type { AppsBook } from './book.ts';
@@ -80,8 +81,10 @@ function listeners(app: App, file: RoutingPart): string[] {
   const problems: string[] = [];
   for (const service of app.services) {
     for (const transport of ['tcp', 'udp'] as const) {
-      for (const { entrypoint } of service[transport]) {
-        const why = misfit(entrypoint, transport, file);
+      for (const { entrypoint, publish } of service[transport]) {
+        const found = file.entrypoints.find(({ name }) => name === entrypoint);
+        const moved = found === undefined || listensAt(found, publish) ? null : `${publish} is not where it listens`;
+        const why = misfit(entrypoint, transport, file) ?? moved;
         if (why !== null) problems.push(`${service.name} is reached by ${transport} on ${entrypoint}, and ${why}`);
       }
     }

@@ -131,7 +131,6 @@ export class ServiceRun {
       active: [{ ...before, instance: null }],
       retiring: [this.#retire(before, old)],
     });
-    this.#ground.observer('withdrawn');
     retirements.begin(old.id, this.#drained(this.#withdrawn), 0);
     return { kind: 'withdrawn' };
   }
@@ -165,7 +164,7 @@ export class ServiceRun {
   }
 
   async #publish(): Promise<ReplacementEvent> {
-    const { traffic, retirements, book } = this.#ground;
+    const { traffic, retirements, book, observer } = this.#ground;
     const { before } = this.#target;
     const { candidate, warm, mode, attempt } = this.state;
     const instance = this.#instance();
@@ -177,7 +176,7 @@ export class ServiceRun {
       retiring: old === null ? [] : [this.#retire(before!, old)],
       retired: warm ? [candidate] : [],
     });
-    this.#ground.observer('published');
+    observer('published');
     if (warm) retirements.cancel(candidate);
     if (old !== null && book.retiringInstance(old.id) !== null) {
       retirements.begin(old.id, this.#drained(this.moved), this.#ground.keepMs());
