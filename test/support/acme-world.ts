@@ -24,6 +24,8 @@ const fast = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 export class ProcessClock implements Clock {
   skewMs = 0;
   dead = false;
+  /** SIGSTOP: timers do not run. */
+  stopped = false;
   readonly #base: Clock;
 
   constructor(base: Clock) {
@@ -40,14 +42,14 @@ export class ProcessClock implements Clock {
 
   after(ms: number, fn: () => void): Timer {
     return this.#base.after(ms, () => {
-      if (!this.dead) fn();
+      if (!this.dead && !this.stopped) fn();
     });
   }
 
   every(ms: number, fn: () => void): Timer {
     const timer = this.#base.every(ms, () => {
       if (this.dead) timer.cancel();
-      else fn();
+      else if (!this.stopped) fn();
     });
     return timer;
   }
@@ -84,7 +86,7 @@ export class AcmeNode {
       onChange: options.onChange ?? (async () => {}),
       onLease: () => {},
       random: options.random ?? (() => 0.5),
-      pollMs: options.pollMs ?? 10_000,
+      pollMs: options.pollMs ?? 3_600_000,
     });
   }
 

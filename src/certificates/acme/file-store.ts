@@ -16,7 +16,7 @@ import {
   symlink,
   writeFile,
 } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { syncDirectory, writeFileAtomically } from '../../base/atomic-file.ts';
 import { issuerOf, readPair } from './pair.ts';
 import {
@@ -35,6 +35,8 @@ const stampDocument = 'stamp';
 /** The one that is served and the one before it. */
 const keptVersions = 2;
 const temporaryPrefix = '.new-';
+/** No write takes so long. */
+const writingMs = 60_000;
 
 export class FileStore implements AcmeStore {
   readonly directory: string;
@@ -48,23 +50,24 @@ export class FileStore implements AcmeStore {
   /** Makes the directories, and clears away what crashes left. Throws when nothing can be written there. */
   async open(): Promise<void> {
     await mkdir(this.#certificates, { recursive: true, mode: 0o700 });
-    for (const path of [this.directory, ...(await this.#entryDirectories())]) {
-      for (const { name } of await entriesOf(path)) {
-        if (name.startsWith(temporaryPrefix) || name.endsWith('.tmp')) await rm(join(path, name), { recursive: true });
-      }
+    for (const path of await this.#everything(this.directory)) {
+      const name = basename(path);
+      if (!name.startsWith(temporaryPrefix) && !name.endsWith('.tmp')) continue;
+      // Another process that shares the directory may be writing this very moment.
+      const { mtimeMs } = await lstat(path).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }));
+      if (Date.now() - mtimeMs > writingMs) await rm(path, { recursive: true, force: true });
     }
   }
 
   /** What others could read, each as a sentence that says how to mend it. */
   async exposed(): Promise<readonly string[]> {
     const found: string[] = [];
-    const visit = async (path: string): Promise<void> => {
-      const { mode } = await lstat(path);
-      if ((mode & 0o077) !== 0) {
-        found.push(`${path} may be read by others (mode ${(mode & 0o777).toString(8).padStart(4, '0')}): chmod go= it`);
-      }
-    };
-    for (const path of await this.#everything(this.directory)) await visit(path);
+    for (const path of await this.#everything(this.directory)) {
+      const stats = await lstat(path);
+      if (stats.isSymbolicLink() || (stats.mode & 0o077) === 0) continue;
+      const mode = (stats.mode & 0o777).toString(8).padStart(4, '0');
+      found.push(`${path} may be read by others (mode ${mode}): chmod go= ${path}`);
+    }
     return found;
   }
 
@@ -191,15 +194,10 @@ export class FileStore implements AcmeStore {
     }
   }
 
-  async #entryDirectories(): Promise<string[]> {
-    const entries = await entriesOf(this.#certificates);
-    return [this.#certificates].concat(
-      entries.filter((each) => each.isDirectory()).map(({ name }) => join(this.#certificates, name)),
-    );
-  }
-
   async #everything(path: string): Promise<string[]> {
-    const below = (await entriesOf(path)).filter((each) => !each.isSymbolicLink());
+    const below = (await entriesOf(path)).filter(
+      (each) => !each.isSymbolicLink() || each.name.startsWith(temporaryPrefix),
+    );
     const deeper = below.map((each) => {
       const child = join(path, each.name);
       return each.isDirectory() ? this.#everything(child) : Promise.resolve([child]);

@@ -65,7 +65,10 @@ const caBackoffs: Readonly<Partial<Record<Failure['kind'], Backoff>>> = {
 };
 
 export function afterSuccess(journal: Journal, { id, directory }: Attempt): Journal {
-  const kept = withAuthority(journal, directory, freshAuthority);
+  // A pause that the CA asked for over another order holds all the same.
+  const { pause } = authorityState(journal, directory);
+  const asked = pause?.by === 'ca' ? pause : null;
+  const kept = withAuthority(journal, directory, { ...freshAuthority, pause: asked });
   return withTarget(kept, id, { failures: 0, pause: null, lastError: null, doubts: 0, revoked: null });
 }
 
@@ -106,7 +109,9 @@ export function afterFailure(
     const failed = `${directory} has failed ${before} times in a row`;
     const own: Pause = { since: now, until: now + ms, by: 'us', directory, why: failed };
     const caPause = asked !== null && asked > ms ? wish(asked) : own;
-    next = withAuthority(next, directory, { failures: before, pause: caPause });
+    const earlier = authorityState(next, directory).pause;
+    const longest = earlier !== null && earlier.until > caPause.until ? earlier : caPause;
+    next = withAuthority(next, directory, { failures: before, pause: longest });
   } else if (asked !== null && (pause === null || now + asked > pause.until)) {
     pause = wish(asked);
   }

@@ -7,10 +7,10 @@ import { commonName } from './chain.ts';
 
 /** Throws a sentence about what keeps the pair from being served. */
 export function readPair(chainPem: string, keyPem: string, id: string): Certificate {
-  const chain = readChain(chainPem);
+  const chain = reading('the chain', () => readChain(chainPem));
   const [leaf] = chain;
   if (leaf === undefined) throw new Error(`the chain holds no certificate`);
-  const key = createPrivateKey(keyPem);
+  const key = reading('the key', () => createPrivateKey(keyPem));
   if (!leaf.checkPrivateKey(key)) throw new Error(`the key is not that of the certificate`);
   const names = namesOf(leaf);
   if (names.length === 0) throw new Error('the certificate names no host');
@@ -29,4 +29,12 @@ export function readPair(chainPem: string, keyPem: string, id: string): Certific
 /** Common name of who signed the leaf, for people. */
 export function issuerOf(chainPem: string): string {
   return commonName(readChain(chainPem)[0]?.issuer ?? '');
+}
+
+function reading<T>(what: string, read: () => T): T {
+  try {
+    return read();
+  } catch {
+    throw new Error(`${what} cannot be read`);
+  }
 }

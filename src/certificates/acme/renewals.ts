@@ -47,7 +47,7 @@ const defaultPollMs = 10_000;
 const longestSleepMs = 3 * 3_600_000;
 /** A wall clock that moves so much more or less than time passes has been set. */
 const clockJumpMs = 60_000;
-const busyRetryMs = 5_000;
+const againMs = 5_000;
 const storeRetryMs = { first: 60_000, longest: 600_000 } as const;
 
 export class Renewals {
@@ -276,29 +276,27 @@ export class Renewals {
 
   async #pass(): Promise<void> {
     if (this.#closing.signal.aborted) return;
-    let sleepMs = longestSleepMs;
+    let retryMs = againMs;
     try {
       await this.#refresh();
       if (this.#isBusy()) {
         const lease = await this.#lock.tryAcquire();
-        if (lease === null) sleepMs = busyRetryMs;
-        else await this.#hold(lease, () => this.#work(lease));
+        if (lease !== null) await this.#hold(lease, () => this.#work(lease));
       }
       this.#storeWorks();
     } catch (error) {
-      sleepMs = this.#storeFails(error);
+      retryMs = this.#storeFails(error);
     }
     this.#replan();
-    this.#sleep(sleepMs);
+    this.#sleep(retryMs);
   }
 
-  #sleep(longestMs: number): void {
+  /** Until something is due; what is due already waits for the lease, for the store, or for another CA. */
+  #sleep(retryMs: number): void {
     if (this.#closing.signal.aborted || this.#timer !== null) return;
-    const now = this.#deps.clock.now();
-    const next = Math.min(this.#plan.nextAt ?? Infinity, this.#nextAnnouncement());
-    // What is due already and was not done waits for the lease, or for the store.
-    const wanted = this.#plan.due.length > 0 ? longestMs : Math.max(0, next - now);
-    const ms = Math.min(longestMs, longestSleepMs, Math.max(1000, wanted));
+    const next = Math.min(this.#plan.nextAt ?? Number.POSITIVE_INFINITY, this.#nextAnnouncement());
+    const waiting = this.#plan.due.length > 0 || this.#holdings.unsaved || this.#notebook.isDirty;
+    const ms = Math.max(1000, Math.min(longestSleepMs, waiting ? retryMs : next - this.#deps.clock.now()));
     this.#timer = this.#deps.clock.after(ms, () => this.check());
   }
 
