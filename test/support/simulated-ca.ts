@@ -73,7 +73,7 @@ export class SimulatedCa implements Issuer {
     this.#converse();
     // Orders that were on their way when the first one was refused are nobody's fault.
     if (this.#pausedUntil > now && this.#pausedSince < now)
-      this.excesses.push(`an order during a pause of ${this.#pausedUntil - now} ms`.concat(" at " + (now - Date.UTC(2026, 0, 1)) / 86400000));
+      this.excesses.push(`an order ${this.#pausedUntil - now} ms before the end of a pause`);
     const names = wish.names.toSorted();
     const replaced = wish.replaces === null ? undefined : this.#byRenewalId.get(wish.replaces);
     const exempt = wish.replaces !== null && replaced !== undefined;
