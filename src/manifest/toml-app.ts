@@ -2,8 +2,9 @@
 // Invariant: every list whose order means nothing is sorted, every default is filled in.
 import type { Item } from '../config/form.ts';
 import type { App, AppService, HttpInterface, PortInterface, Publication, Readiness } from './app.ts';
+import { formatListener } from './listener.ts';
 import { sorted, sortedBy } from './order.ts';
-import { formatListener, isInternal } from './toml-interface-checks.ts';
+import { isInternal } from './toml-interface-checks.ts';
 import type { TomlManifest, TomlService } from './toml-keys.ts';
 
 export function appOfToml(manifest: TomlManifest): App {

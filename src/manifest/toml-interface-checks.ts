@@ -4,6 +4,7 @@ import type { Findings } from '../config/problem.ts';
 import { nearest } from '../config/suggest.ts';
 import type { Path } from '../config/syntax.ts';
 import { endsTls, takesHttp } from '../model/entrypoint-protocol.ts';
+import { formatListener, listensAt } from './listener.ts';
 import type { EntrypointFacts, OperatorFacts } from './operator-facts.ts';
 import type { TomlManifest, TomlService } from './toml-keys.ts';
 import type { WrittenListener } from './values.ts';
@@ -138,9 +139,9 @@ function checkEntrypoint(
     return;
   }
   if (publish === null) return;
-  if (publish.host === entrypoint.host && publish.port === entrypoint.port && !publish.everyIPv6) return;
-  const listener = `"${entrypoint.host === '' ? '0.0.0.0' : bracketed(entrypoint.host)}:${entrypoint.port}"`;
   const written = publish.everyIPv6 ? `[::]:${publish.port}` : formatListener(publish);
+  if (listensAt(entrypoint, written)) return;
+  const listener = JSON.stringify(formatListener({ ...entrypoint, host: entrypoint.host || '0.0.0.0' }));
   findings.error(
     [...at, 'publish'],
     `${written} is not where the entrypoint ${name} listens`,
@@ -154,15 +155,6 @@ function refuse(kind: 'tcp' | 'udp', { name, protocol, rawFallback }: Entrypoint
   if (kind === 'udp') return `${name} is a ${protocol} entrypoint: no datagrams arrive there`;
   if (protocol !== 'smart_tcp') return `${name} is a ${protocol} entrypoint: it passes no plain TCP`;
   return rawFallback === null ? null : `${name} has a raw fallback already: the service ${rawFallback.service}`;
-}
-
-/** `:25565` for every address. */
-export function formatListener({ host, port }: { readonly host: string; readonly port: number }): string {
-  return `${bracketed(host)}:${port}`;
-}
-
-function bracketed(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
 }
 
 function lineOf(path: Path, findings: Findings): number {

@@ -6,6 +6,7 @@ import type { Fault } from '../../src/base/fault.ts';
 import type { App } from '../../src/manifest/app.ts';
 import { AppWorld, app, manifest, volume, webService } from '../support/apps.ts';
 import { HandClock, settle } from '../support/hand-clock.ts';
+import { entrypoint, routing } from '../support/routing.ts';
 
 const quiet = (): void => {};
 const env = (value: string) => [{ name: 'GREETING', value }];
@@ -217,6 +218,22 @@ describe('a deploy', () => {
     });
     apps.apply(manifest(needy), false);
     expect(await code(deploy(apps, { app: 'shop' }))).toBe('deploy-refused');
+  });
+
+  test('is refused when the entrypoint listens elsewhere than the manifest said', async () => {
+    const { world, apps } = await deployed();
+    world.file = routing({
+      entrypoints: [entrypoint('web'), entrypoint('game', { protocol: 'tcp', host: '', port: 25565 })],
+    });
+    const tcp = (publish: string | null) => [{ entrypoint: 'game', port: 1, publish }];
+    apps.apply(manifest(blog('two', { tcp: tcp(':25565') })), false);
+    expect((await end(world, deploy(apps))).outcome).toBe('done');
+    world.file = routing({
+      entrypoints: [entrypoint('web'), entrypoint('game', { protocol: 'tcp', host: '', port: 25566 })],
+    });
+    await expect(deploy(apps)).rejects.toThrow('web is reached by tcp on game, and :25565 is not where it listens');
+    apps.apply(manifest(blog('two', { tcp: tcp(null) })), false);
+    expect((await end(world, deploy(apps))).outcome).toBe('done');
   });
 
   test('does not wait for the drain of the one before it, nor for its own', async () => {
