@@ -10,7 +10,6 @@ import type { Metrics } from '../base/metrics.ts';
 import { acmeIssuer } from '../certificates/acme/acme-issuer.ts';
 import { dnsPresenter } from '../certificates/acme/dns/dns-provider.ts';
 import { readSecret } from '../certificates/acme/dns/secret-file.ts';
-import { AcmeFailure } from '../certificates/acme/failure.ts';
 import { FileStore } from '../certificates/acme/file-store.ts';
 import type { ChallengePresenter, Issuer } from '../certificates/acme/issuer.ts';
 import { lookFirst } from '../certificates/acme/look-first.ts';
@@ -79,13 +78,7 @@ export class Acme {
     this.#shared = new SharedChallenges({ store: this.#store, clock, log, holder, publish: publishChallenges });
     this.#presenter = new ChallengeBoard({
       publish: (challenges) => this.#shared.publish(challenges),
-      dns: {
-        present: async (proofs, signal) => {
-          if (this.#dns === null) throw new AcmeFailure('presentation', 'no DNS provider is configured any more');
-          await this.#dns.presenter.present(proofs, signal);
-        },
-        withdraw: async (proofs) => this.#dns?.presenter.withdraw(proofs),
-      },
+      dns: () => this.#dns?.presenter ?? null,
     });
     this.renewals = new Renewals({
       clock,
@@ -94,7 +87,7 @@ export class Acme {
       store: this.#store,
       holder,
       preflight: (target, signal) =>
-        lookFirst({ resolvers: this.#resolvers, presenter: this.#presenter })(target, signal),
+        lookFirst({ resolvers: this.#resolvers, presenter: this.#presenter, clock })(target, signal),
       onChange,
       onLease: (term) => this.#shared.leads(term),
     });

@@ -73,7 +73,7 @@ function issuerWith(ca: Pebble, dns: DnsChallenges): Issuer {
     caPem: ca.caPem,
     externalAccount: null,
     accounts: new MemoryAccounts(),
-    presenter: new ChallengeBoard({ publish: async () => {}, dns }),
+    presenter: new ChallengeBoard({ publish: async () => {}, dns: () => dns }),
     clock: fastClock(30),
     timings: patientTimings,
   });

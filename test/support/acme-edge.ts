@@ -32,7 +32,7 @@ export class AcmeEdge {
       hosts: [host('app.test', [route('app', 'app')], { entrypoints: ['web', 'secure'], tls: 'always' })],
     });
     this.publish(noChallenges);
-    this.#board = new ChallengeBoard({ publish: async (part) => this.publish(part), dns: null });
+    this.#board = new ChallengeBoard({ publish: async (part) => this.publish(part), dns: () => null });
   }
 
   publish(challenges: ChallengesPart): void {

@@ -10,7 +10,7 @@ import { readDirectory, resourceUrl } from '../../src/certificates/acme/director
 import { AccountKey, bindExternally, type Jws } from '../../src/certificates/acme/jose.ts';
 import { identifierOf, nameOf, serverNameOf } from '../../src/certificates/acme/names.ts';
 import { alternates } from '../../src/certificates/acme/order.ts';
-import { ChallengeBoard } from '../../src/certificates/acme/presenters.ts';
+import { ChallengeBoard, type DnsPresenter } from '../../src/certificates/acme/presenters.ts';
 import { parseProblem, printable, failureOf as readFailure, retryAfter } from '../../src/certificates/acme/problem.ts';
 import { proofFor } from '../../src/certificates/acme/proof.ts';
 import { signingRequest } from '../../src/certificates/csr.ts';
@@ -163,7 +163,7 @@ describe('a challenge', () => {
 describe('challenges of several orders', () => {
   it('are published together, and each leaves with its order', async () => {
     const published: ChallengesPart[] = [];
-    const board = new ChallengeBoard({ publish: async (part) => void published.push(part), dns: null });
+    const board = new ChallengeBoard({ publish: async (part) => void published.push(part), dns: () => null });
     const [one, two] = ['one', 'two'].map((token) => proofFor('http-01', 'app.test', token, `${token}.x`, 0));
     await board.present([one!], unhurried);
     await board.present([two!], unhurried);
@@ -178,15 +178,31 @@ describe('challenges of several orders', () => {
       published.push(http.length);
       throw new Error('no worker');
     };
-    const board = new ChallengeBoard({ publish, dns: null });
+    const board = new ChallengeBoard({ publish, dns: () => null });
     const proof = proofFor('http-01', 'app.test', 't', 't.x', 0);
     await expect(board.present([proof], unhurried)).rejects.toThrow('no worker');
     await board.withdraw([proof]);
     expect(published).toEqual([1, 0]);
   });
 
+  it('are taken away by the provider that set them, whatever is configured by then', async () => {
+    const calls: string[] = [];
+    const provider = (label: string): DnsPresenter => ({
+      present: async () => void calls.push(`${label} present`),
+      withdraw: async () => void calls.push(`${label} withdraw`),
+    });
+    let configured = provider('old');
+    const board = new ChallengeBoard({ publish: async () => {}, dns: () => configured });
+    const proof = proofFor('dns-01', 'app.test', 't', 't.x', 0);
+    await board.present([proof], unhurried);
+    configured = provider('new');
+    await board.withdraw([proof]);
+    await board.withdraw([proof]);
+    expect(calls).toEqual(['old present', 'old withdraw']);
+  });
+
   it('need a provider for dns-01', async () => {
-    const board = new ChallengeBoard({ publish: async () => {}, dns: null });
+    const board = new ChallengeBoard({ publish: async () => {}, dns: () => null });
     const proof = proofFor('dns-01', 'app.test', 't', 't.x', 0);
     await expect(board.present([proof], unhurried)).rejects.toThrow(/needs a provider/);
   });

@@ -2,8 +2,10 @@
 // Invariant: ends within seconds and never rejects; a failure of the look itself is no doubt.
 import { randomBytes } from 'node:crypto';
 import { Resolver } from 'node:dns/promises';
-import { request } from 'undici';
+import type { Clock } from '../../base/clock.ts';
 import { isPublicAddress } from '../../config/acme-names.ts';
+import { AcmeFailure } from './failure.ts';
+import { HttpClient } from './http.ts';
 import type { ChallengePresenter, HttpProof } from './issuer.ts';
 import { bareAddress } from './names.ts';
 import type { Doubt, Preflight } from './preflight.ts';
@@ -12,14 +14,18 @@ export interface LookFirstDeps {
   /** `host:port`; empty: the system's. */
   readonly resolvers: readonly string[];
   readonly presenter: ChallengePresenter;
+  readonly clock: Clock;
   /** Where a CA asks; another one only in tests. */
   readonly httpPort?: number;
 }
 
 const lookUpMs = 3000;
 const answerMs = 5000;
+/** Ours has less than a hundred bytes. */
+const longestAnswer = 65_536;
 
-export function lookFirst({ resolvers, presenter, httpPort = 80 }: LookFirstDeps): Preflight {
+export function lookFirst(deps: LookFirstDeps): Preflight {
+  const { resolvers } = deps;
   return async (target, signal) => {
     const [name = ''] = target.names;
     // Records prove it there, and whether they can be set shows when they are.
@@ -33,7 +39,7 @@ export function lookFirst({ resolvers, presenter, httpPort = 80 }: LookFirstDeps
       const detail = `${name} leads to ${addresses.join(', ')}, which no public CA can reach`;
       return { detail, certain: false };
     }
-    return target.challenge === 'http-01' ? await askBack(name, first, httpPort, presenter, signal) : null;
+    return target.challenge === 'http-01' ? await askBack(name, first, deps, signal) : null;
   };
 }
 
@@ -63,28 +69,29 @@ const isLoopback = (address: string): boolean => address.startsWith('127.') || a
 async function askBack(
   name: string,
   address: string,
-  port: number,
-  presenter: ChallengePresenter,
+  { presenter, clock, httpPort = 80 }: LookFirstDeps,
   signal: AbortSignal,
 ): Promise<Doubt | null> {
   const token = randomBytes(24).toString('base64url');
   const proof: HttpProof = { kind: 'http-01', name, token, answer: `${token}.look-first` };
-  const path = `/.well-known/acme-challenge/${token}`;
+  const authority = `${address.includes(':') ? `[${address}]` : address}:${httpPort}`;
+  const url = `http://${authority}/.well-known/acme-challenge/${token}`;
+  const http = new HttpClient({ clock, timeoutMs: answerMs, caPem: null, maxBytes: longestAnswer });
+  const doubt = (what: string): Doubt => ({
+    detail: `http://${name}/.well-known/acme-challenge/ is answered by something else (${what}) at ${address}`,
+    certain: false,
+  });
   try {
     await presenter.present([proof], signal);
-    const host = address.includes(':') ? `[${address}]` : address;
-    const { statusCode, body } = await request(`http://${host}:${port}${path}`, {
-      headers: { host: name },
-      signal: AbortSignal.any([signal, AbortSignal.timeout(answerMs)]),
-    });
-    const text = (await body.text()).slice(0, 1000);
-    if (statusCode === 200 && text.trim() === proof.answer) return null;
-    const detail = `http://${name}/.well-known/acme-challenge/ is answered by something else (${statusCode}) at ${address}`;
-    return { detail, certain: false };
-  } catch {
+    const { status, text } = await http.ask({ method: 'GET', url, headers: { host: name } }, signal);
+    return status === 200 && text.trim() === proof.answer ? null : doubt(String(status));
+  } catch (error) {
+    // Something answers, and goes on and on.
+    if (error instanceof AcmeFailure && error.kind === 'server') return doubt('a long page');
     // From inside a network its own public address often cannot be reached: the CA may see more.
     return null;
   } finally {
     await presenter.withdraw([proof]);
+    await http.close();
   }
 }

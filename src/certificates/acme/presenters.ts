@@ -7,8 +7,8 @@ import type { Challenge, ChallengePresenter, DnsProof } from './issuer.ts';
 export interface Presenters {
   /** Makes every worker answer exactly these. */
   publish(challenges: ChallengesPart): Promise<unknown>;
-  /** Null: no provider is configured. */
-  readonly dns: DnsPresenter | null;
+  /** The provider that is configured now; null: none. */
+  dns(): DnsPresenter | null;
 }
 
 export interface DnsPresenter {
@@ -23,6 +23,8 @@ type ServedProof = Exclude<Challenge, DnsProof>;
 export class ChallengeBoard implements ChallengePresenter {
   readonly #presenters: Presenters;
   readonly #shown = new Set<ServedProof>();
+  /** Whoever set a record takes it away again, also when another provider is configured by then. */
+  readonly #recorded = new Map<DnsProof, DnsPresenter>();
 
   constructor(presenters: Presenters) {
     this.#presenters = presenters;
@@ -41,7 +43,7 @@ export class ChallengeBoard implements ChallengePresenter {
     await Promise.all([
       // What stays published for a while proves nothing to anybody else; the next publication takes it along.
       known.length === 0 ? null : this.#presenters.publish(this.#part()).catch(() => {}),
-      dns.length === 0 ? null : this.#presenters.dns?.withdraw(dns),
+      ...this.#recordersOf(dns).map(([presenter, proofs]) => presenter.withdraw(proofs)),
     ]);
   }
 
@@ -53,9 +55,21 @@ export class ChallengeBoard implements ChallengePresenter {
 
   async #setRecords(proofs: readonly DnsProof[], signal: AbortSignal): Promise<void> {
     if (proofs.length === 0) return;
-    const { dns } = this.#presenters;
+    const dns = this.#presenters.dns();
     if (dns === null) throw new AcmeFailure('presentation', 'dns-01 needs a provider, and none is configured');
+    for (const proof of proofs) this.#recorded.set(proof, dns);
     await dns.present(proofs, signal);
+  }
+
+  #recordersOf(proofs: readonly DnsProof[]): readonly (readonly [DnsPresenter, readonly DnsProof[]])[] {
+    const by = new Map<DnsPresenter, DnsProof[]>();
+    for (const proof of proofs) {
+      const presenter = this.#recorded.get(proof);
+      if (presenter === undefined) continue;
+      this.#recorded.delete(proof);
+      by.set(presenter, [...(by.get(presenter) ?? []), proof]);
+    }
+    return [...by];
   }
 
   #part(): ChallengesPart {
