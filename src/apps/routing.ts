@@ -24,11 +24,13 @@ import type { ActiveService } from './state.ts';
 export interface AppGround {
   /** By app; what is missing has no gate. */
   readonly gates: ReadonlyMap<string, RouteGate>;
+  /** Hosts of the file that say themselves what the gate is to ask for, `none` included. */
+  readonly named: ReadonlySet<string>;
   /** Hosts that are Turnpike's own. */
   readonly reserved: readonly { readonly host: string; readonly origin: string }[];
 }
 
-export const noGround: AppGround = { gates: new Map(), reserved: [] };
+export const noGround: AppGround = { gates: new Map(), named: new Set(), reserved: [] };
 
 export interface Composed {
   readonly routing: RoutingPart;

@@ -12,5 +12,6 @@ export function appGroundOf({ gate, file }: Declaration): AppGround {
     gates.set(app, { app, policy, sessionPassthrough, openPaths, upgradeOpenPaths, allowedOrigins });
   }
   const name = file.slice(file.lastIndexOf('/') + 1);
-  return { gates, reserved: gate.host === null ? [] : [{ host: gate.host, origin: `${name} gate.host` }] };
+  const named = new Set([...gate.apps].filter(([, { policy }]) => policy !== null).map(([host]) => host));
+  return { gates, named, reserved: gate.host === null ? [] : [{ host: gate.host, origin: `${name} gate.host` }] };
 }

@@ -6,6 +6,7 @@ import { Reservations } from '../apps/reservations.ts';
 import { type AppGround, compose, noGround } from '../apps/routing.ts';
 import type { AppsChange } from '../apps/state.ts';
 import { Fault } from '../base/fault.ts';
+import { frontedPorts, inheritGates } from '../model/gate-inheritance.ts';
 import type {
   CertificatesPart,
   ChallengesPart,
@@ -102,7 +103,7 @@ export class Proposals {
   preview(declared: RoutingPart, ground: AppGround): RoutingPart {
     this.#refuseRivals(declared, ground);
     const { routing, instances } = compose(declared, this.#apps.active(), ground);
-    return resolveServices(routing, this.#stored, new Map(), instances).routing;
+    return withGates(resolveServices(routing, this.#stored, new Map(), instances).routing, instances, ground);
   }
 
   /** Another configuration. */
@@ -157,7 +158,9 @@ export class Proposals {
     const intents = new Map(wish === null ? [] : [[wish.service, wish.intent]]);
     const active = apps === null ? this.#apps.active() : this.#apps.activeAfter(apps);
     const composed = compose(declared, active, ground);
-    const { routing, changed } = resolveServices(composed.routing, this.#stored, intents, composed.instances);
+    const resolved = resolveServices(composed.routing, this.#stored, intents, composed.instances);
+    const { changed } = resolved;
+    const routing = withGates(resolved.routing, composed.instances, ground);
     const opened = this.#listeners.open(routing.entrypoints);
     const keys = opened.map(({ key }) => key);
     const proposal = this.#parts({ ...more, routing, health: this.#effects.healthOf(routing) }, changed, apps);
@@ -201,6 +204,14 @@ export class Proposals {
       },
     };
   }
+}
+
+/** Whoever leads to an app by another way leads through its gate. */
+function withGates(routing: RoutingPart, instances: ReadonlyMap<string, unknown>, { named }: AppGround): RoutingPart {
+  const own = new Set(instances.keys());
+  const inherited = inheritGates(routing, frontedPorts(routing, own), own, named);
+  if (inherited.problems.length > 0) throw new Fault('gate-refused', inherited.problems.join('\n'));
+  return inherited.routing;
 }
 
 export function lendAll(worker: WorkerChannel, listeners: readonly HeldListener[]): void {
