@@ -9,6 +9,8 @@ import type { FromWorker } from './protocol.ts';
 
 /** Nobody waits longer than this for a login. */
 const answerMs = 30_000;
+/** More than people ask at once. */
+const questionsMax = 256;
 const reportMs = 10_000;
 /** A new address, or wrong tokens: told at once, but not one by one. */
 const urgentMs = 100;
@@ -31,6 +33,7 @@ export class WorkerGate implements GateHost {
   }
 
   ask<T extends DeskTopic>(topic: T, ask: DeskQuestions[T]['ask']): Promise<DeskQuestions[T]['answer'] | null> {
+    if (this.#questions.size >= questionsMax) return Promise.resolve(null);
     const id = ++this.#lastId;
     return new Promise((resolve) => {
       const timer = this.#clock.after(answerMs, () => this.answered(id, null));
