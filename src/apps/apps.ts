@@ -13,13 +13,14 @@ import type { AppsBook } from './book.ts';
 import { Deploys, type Tell } from './deploys.ts';
 import type { AppsObserver, AppsStore, AppTraffic } from './ports.ts';
 import { type DeployRequest, preflight } from './preflight.ts';
+import { Reconciler, type RestartTrouble } from './reconciler.ts';
 import { Recovery } from './recovery.ts';
 import type { DeployReport } from './reports.ts';
 import { Reservations } from './reservations.ts';
 import { Retirements } from './retirements.ts';
 import type { AppGround } from './routing.ts';
 import type { RunGround } from './service-run.ts';
-import type { AppsChange, DeployKind, Incarnation, Revision } from './state.ts';
+import type { ActiveService, AppsChange, DeployKind, Incarnation, Revision } from './state.ts';
 
 export interface AppsOptions {
   readonly clock: Clock;
@@ -76,6 +77,7 @@ export class Apps {
   readonly #retirements: Retirements;
   readonly #reservations: Reservations;
   readonly #deploys: Deploys;
+  readonly #reconciler: Reconciler;
   readonly #recovery: Recovery;
 
   constructor(options: AppsOptions) {
@@ -93,7 +95,8 @@ export class Apps {
       keepMs: () => (options.settings().autoRollback ? rollbackWindowMs : 0),
     };
     this.#deploys = new Deploys(ground);
-    this.#recovery = new Recovery(ground, this.#deploys);
+    this.#reconciler = new Reconciler(ground, this.#deploys);
+    this.#recovery = new Recovery(ground, this.#deploys, this.#reconciler);
   }
 
   /** Finishes or undoes what an earlier process began, and starts again what no longer runs. */
@@ -101,7 +104,18 @@ export class Apps {
     return this.#recovery.run();
   }
 
+  /** From now on what ends is started again. */
+  keepAlive(): void {
+    this.#reconciler.begin();
+  }
+
+  /** Null: it runs by itself. */
+  troubleOf(service: Pick<ActiveService, 'incarnation' | 'name'>): RestartTrouble | null {
+    return this.#reconciler.troubleOf(service);
+  }
+
   close(): void {
+    this.#reconciler.close();
     this.#retirements.close();
   }
 
@@ -175,10 +189,11 @@ export class Apps {
     return this.#deploys.inTurn(this.#find(app), 'remove', tell, (turn) => this.#deploys.remove(this.#find(app), turn));
   }
 
-  /** Forgets what removed apps of this name left behind. */
-  prune(app: string): readonly Incarnation[] {
+  /** Gives up for good what removed apps of this name left behind. */
+  async prune(app: string): Promise<readonly Incarnation[]> {
     const gone = this.book.removed().filter(({ name, leftovers }) => name === app && leftovers.length > 0);
     if (gone.length === 0) throw new Fault('unknown-app', `no removed app ${app} has left anything behind`);
+    for (const { id } of gone) await this.#options.runtime.prune?.(id);
     this.#write({ incarnations: gone.map((each) => ({ ...each, leftovers: [] })) });
     return gone;
   }

@@ -39,6 +39,12 @@ export class Deploys {
     return this.#turns.get(incarnation.id)?.kinds ?? [];
   }
 
+  /** Nobody else may begin anything of it. */
+  isBusy({ id }: Incarnation): boolean {
+    const turns = this.#turns.get(id);
+    return turns !== undefined && !turns.idle;
+  }
+
   async inTurn<T>(incarnation: Incarnation, kind: DeployKind, tell: Tell, run: (turn: Turn) => Promise<T>): Promise<T> {
     const { clock } = this.#ground;
     const { id, name } = incarnation;

@@ -1,25 +1,33 @@
 // After a start: finishes or undoes what an earlier process began, ends what nobody knows of, starts what no longer runs.
 // Invariant: traffic is served before, by what was decided last; nothing here moves it but by a deploy like any other.
 import type { Deploys } from './deploys.ts';
-import type { DeployRequest } from './preflight.ts';
+import type { Reconciler } from './reconciler.ts';
 import type { RunGround } from './service-run.ts';
-import type { Deploy, Incarnation } from './state.ts';
+import type { Deploy } from './state.ts';
 
 export class Recovery {
   readonly #ground: RunGround;
   readonly #deploys: Deploys;
+  readonly #reconciler: Reconciler;
 
-  constructor(ground: RunGround, deploys: Deploys) {
+  constructor(ground: RunGround, deploys: Deploys, reconciler: Reconciler) {
     this.#ground = ground;
     this.#deploys = deploys;
+    this.#reconciler = reconciler;
   }
 
   async run(): Promise<void> {
     const { book, retirements } = this.#ground;
     retirements.resume();
-    await Promise.all([this.#sweep(), ...book.unfinished().map((deploy) => this.#resume(deploy))]);
-    await Promise.all(book.apps().map((incarnation) => this.#revive(incarnation)));
+    await Promise.all([
+      this.#sweep().catch(this.#notSwept),
+      ...book.unfinished().map((deploy) => this.#resume(deploy)),
+    ]);
+    await Promise.all(book.apps().map((incarnation) => this.#reconciler.revive(incarnation)));
   }
+
+  /** An engine may start after us; the reconciler looks again. */
+  readonly #notSwept = (error: unknown): void => this.#ground.log.warn('apps-not-looked-at', { err: error });
 
   async #resume(deploy: Deploy): Promise<void> {
     const { book, log } = this.#ground;
@@ -36,51 +44,6 @@ export class Recovery {
         (turn) => this.#deploys.resume(deploy, revision, turn),
       )
       .catch((error: unknown) => log.error('app-deploy-not-resumed', { app, err: error }));
-  }
-
-  /** A machine that started again has none of the processes that were there. */
-  async #revive(incarnation: Incarnation): Promise<void> {
-    const { book, runtime, log } = this.#ground;
-    for (const { instance, name, app } of book.activeOf(incarnation.id)) {
-      if (instance === null || (await runtime.alive(instance)) !== false) continue;
-      log.warn('app-instance-missing', { app, service: name });
-      await this.#startAgain(incarnation, name).catch((error: unknown) =>
-        log.error('app-not-revived', { app, service: name, err: error }),
-      );
-    }
-  }
-
-  async #startAgain(incarnation: Incarnation, name: string): Promise<void> {
-    const { book, traffic, clock } = this.#ground;
-    await this.#deploys.inTurn(
-      incarnation,
-      'revive',
-      () => {},
-      async (turn) => {
-        const active = book.activeService(incarnation.id, name);
-        const revision = active === null ? null : book.revision(incarnation.id, active.revision);
-        if (active === null || revision === null) return;
-        const { app, service: spec, instance, given } = active;
-        if (instance !== null) {
-          // Nobody answers at its address: arrivals wait for the one that is started now.
-          const row = { incarnation: incarnation.id, app, service: name, instance, spec, since: clock.now() };
-          await traffic.move({
-            active: [{ ...active, instance: null }],
-            retiring: [{ ...row, phase: 'stopping' }],
-          });
-        }
-        const request: DeployRequest = {
-          app,
-          kind: 'revive',
-          revision: null,
-          only: name,
-          given: new Map(),
-          wait: false,
-        };
-        const plan = { services: [{ name, action: 'replace' as const, given }], checks: new Map(), whole: false };
-        await this.#deploys.deploy(book.incarnation(incarnation.id)!, revision, request, plan, turn);
-      },
-    );
   }
 
   /** Processes that carry our label and that nothing is written of. */

@@ -67,11 +67,12 @@ export class RemoveRun {
   }
 
   async #finish(): Promise<Deploy> {
-    const { book, retirements, observer } = this.#ground;
+    const { book, retirements, runtime, log, observer } = this.#ground;
     const { incarnation: id } = this.deploy;
     this.#progress('', 'stopping');
     observer('stopping');
     await retirements.hasten(id, null);
+    await runtime.leave?.(id).catch((error: unknown) => log.warn('network-not-removed', { err: error }));
     observer('stopped');
     const incarnation = book.incarnation(id)!;
     const leftovers = leftoversOf(book.revisions(id));

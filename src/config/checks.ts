@@ -130,7 +130,6 @@ function checkTls(config: Config, findings: Findings): void {
 
 /** What is read and not acted on in this version. Whoever builds one of them takes it from this list. */
 const unserved: readonly Path[] = [
-  ['secrets'],
   ['backups'],
   ['telemetry'],
   ['gate', 'skip_interfaces'],

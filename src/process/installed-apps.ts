@@ -16,7 +16,8 @@ import { diffApps } from '../manifest/diff.ts';
 import { loadManifest } from '../manifest/load.ts';
 import { factsOf } from '../manifest/operator-facts.ts';
 import { parseBackend } from '../model/backend.ts';
-import { backedPorts, type PortBackend } from '../runtime/runtime.ts';
+import { backedPorts, type PortBackend, type Runtime } from '../runtime/runtime.ts';
+import type { SecretStore } from '../runtime/secret-store.ts';
 import { ManifestDirectory } from './apps-directory.ts';
 import { appGroundOf } from './apps-ground.ts';
 import { appRow, appShown, appStatus, leftoverRow, upstreamRow } from './apps-inspection.ts';
@@ -37,6 +38,8 @@ import type {
 } from './apps-operations.ts';
 import { runtimeFor } from './apps-runtime.ts';
 import { appsStoreOf, ServingTraffic } from './apps-traffic.ts';
+import { ChosenSecretStore } from './chosen-secret-store.ts';
+import { Installation } from './installation.ts';
 import type { Serving } from './serving.ts';
 import type { StateStore } from './state-store.ts';
 
@@ -54,24 +57,32 @@ export class InstalledApps implements AppOperations {
   readonly #apps: Apps;
   readonly #options: InstalledAppsOptions;
   readonly #directory: ManifestDirectory;
+  readonly #secrets: SecretStore;
+  readonly #runtime: Runtime;
   #declaration: Declaration;
 
   constructor(options: InstalledAppsOptions) {
     const { clock, log, book, store, serving, observer, declaration } = options;
     this.#options = options;
     this.#declaration = declaration;
+    this.#secrets = new ChosenSecretStore(() => this.#declaration);
+    this.#runtime = runtimeFor({
+      clock,
+      log,
+      stateDir: declaration.stateDir,
+      directory: dirname(declaration.file),
+      installation: new Installation(store),
+      secrets: this.#secrets,
+      declaration: () => this.#declaration,
+      running: () => book.apps().flatMap(({ name, active }) => (active === null ? [] : [name])),
+    });
     this.#apps = new Apps({
       clock,
       log,
       book,
       store: appsStoreOf(store),
       traffic: new ServingTraffic(serving),
-      runtime: runtimeFor({
-        clock,
-        stateDir: declaration.stateDir,
-        directory: dirname(declaration.file),
-        declaration: () => this.#declaration,
-      }),
+      runtime: this.#runtime,
       observer,
       newId: randomUUID,
       file: () => serving.declared,
@@ -88,7 +99,10 @@ export class InstalledApps implements AppOperations {
 
   /** Deploys that were interrupted are settled and watched manifests applied, while traffic is served. */
   begin(): void {
-    const begun = this.#apps.resume().then(() => this.#directory.follow(this.#declaration.apps));
+    const begun = this.#apps.resume().then(() => {
+      this.#apps.keepAlive();
+      return this.#directory.follow(this.#declaration.apps);
+    });
     begun.catch((error: unknown) => this.#options.log.error('apps-not-resumed', { err: error }));
   }
 
@@ -186,7 +200,7 @@ export class InstalledApps implements AppOperations {
   }
 
   async prune(app: string): Promise<readonly LeftoverRow[]> {
-    return this.#apps.prune(app).map(leftoverRow);
+    return (await this.#apps.prune(app)).map(leftoverRow);
   }
 
   async #applyFile({ path, shown, dryRun }: ApplyRequest, watched: boolean): Promise<ApplyResult> {

@@ -11,6 +11,7 @@ import { type Engine, requireDevices } from './engine.ts';
 import { EngineError } from './engine-client.ts';
 import { aliasesOf, containerSpec, type LaunchFacts, launchName } from './launch-spec.ts';
 import {
+  appIdOf,
   appLabels,
   type InstanceMark,
   type Owner,
@@ -29,6 +30,7 @@ import {
   type Started,
   type StopStep,
 } from './runtime.ts';
+import type { SecretDirectory } from './secret-directory.ts';
 import type { SecretFiles } from './secret-files.ts';
 import type { SecretStore } from './secret-store.ts';
 
@@ -46,7 +48,7 @@ export interface ContainerGrants {
 }
 
 export interface ContainerRuntimeOptions {
-  readonly kind: 'docker' | 'podman';
+  readonly kind: 'docker' | 'podman' | 'auto';
   readonly clock: Clock;
   readonly log: Log;
   readonly owner: Owner;
@@ -55,6 +57,8 @@ export interface ContainerRuntimeOptions {
   readonly grants: () => ContainerGrants;
   readonly secrets: SecretStore;
   readonly secretFiles: SecretFiles;
+  /** Of YAML apps. */
+  readonly secretDirectory: SecretDirectory;
   /** `{{HOST_IP}}` and the like. */
   readonly placeholders: () => Readonly<Record<string, string>>;
 }
@@ -66,8 +70,11 @@ const killMs = 10_000;
 const outputTail = 1000;
 
 export class ContainerRuntime implements Runtime {
-  readonly kind: 'docker' | 'podman';
+  readonly kind: 'docker' | 'podman' | 'auto';
   readonly #options: ContainerRuntimeOptions;
+  /** Between the making of a network and the first member of it nothing may take it away. */
+  #starting = 0;
+  #leaving: Promise<void> = Promise.resolve();
 
   constructor(options: ContainerRuntimeOptions) {
     this.kind = options.kind;
@@ -101,6 +108,16 @@ export class ContainerRuntime implements Runtime {
     const engine = await this.#options.engine();
     const mark = this.#markOf(launch);
     const facts = await this.#facts(launch, mark);
+    await this.#leaving;
+    this.#starting++;
+    try {
+      return await this.#start(engine, launch, mark, facts);
+    } finally {
+      this.#starting--;
+    }
+  }
+
+  async #start(engine: Engine, launch: Launch, mark: InstanceMark, facts: LaunchFacts): Promise<Started> {
     await this.#networks(engine, launch, mark);
     for (const volume of launch.service.volumes) {
       await engine.volumes.ensure(volumeName(mark, launch.service.name, volume.name), mark);
@@ -167,6 +184,40 @@ export class ContainerRuntime implements Runtime {
     await this.#options.secretFiles.remove(id);
   }
 
+  async watch(instance: InstanceRef): Promise<string> {
+    const engine = await this.#options.engine();
+    const running = (await this.#find(engine, instance.id)).find((each) => each.running);
+    return running === undefined ? 'it does not run' : this.#endOf(engine, running.id);
+  }
+
+  async *read(instance: InstanceRef, follow: boolean, signal: AbortSignal): AsyncIterable<Buffer> {
+    const engine = await this.#options.engine();
+    for (const { id } of await this.#find(engine, instance.id)) {
+      for await (const { data } of engine.containers.output(id, { follow, tail: outputTail, signal })) yield data;
+    }
+  }
+
+  async leave(incarnation: string): Promise<void> {
+    const engine = await this.#options.engine();
+    if (this.#starting > 0) return;
+    const leave = async (): Promise<void> => {
+      for (const { name, labels } of await engine.networks.list()) {
+        const app = appIdOf(labels);
+        if (app === incarnation || app === null) await engine.networks.removeUnused(name);
+      }
+    };
+    this.#leaving = leave().catch((error: unknown) => this.#options.log.warn('network-not-removed', { err: error }));
+    await this.#leaving;
+  }
+
+  async prune(incarnation: string): Promise<void> {
+    await this.#options.secrets.forget(incarnation);
+    const engine = await this.#options.engine();
+    for (const { name, labels } of await engine.volumes.list()) {
+      if (appIdOf(labels) === incarnation) await engine.volumes.remove(name);
+    }
+  }
+
   // ---- what a launch needs ---------------------------------------------------------------------------------------
 
   #markOf({ app, service, incarnation, instance }: Launch): InstanceMark {
@@ -230,12 +281,21 @@ export class ContainerRuntime implements Runtime {
   async #secrets({ app, service, incarnation }: Launch): Promise<ReadonlyMap<string, string>> {
     const values = new Map<string, string>();
     const missing: string[] = [];
+    const { secrets, secretDirectory } = this.#options;
+    for (const each of service.shape?.generatedSecrets ?? []) await secretDirectory.make(each);
     for (const { env, secret } of service.secrets) {
-      const value = await this.#options.secrets.read({ appId: incarnation, service: service.name, name: secret });
+      const value =
+        service.shape === null
+          ? await secrets.read({ appId: incarnation, service: service.name, name: secret })
+          : await secretDirectory.read(secret);
       if (value === null) missing.push(secret);
       else values.set(env, value);
     }
     if (missing.length === 0) return values;
+    if (service.shape !== null) {
+      const where = 'put each into a file of that name (mode 600) in the directory secrets of state_dir';
+      throw new Fault('secret-missing', `no value for ${missing.join(', ')}; ${where}`);
+    }
     const command = `turnpike apps secrets set ${app.name} ${service.name} ${missing[0]}`;
     throw new Fault('secret-missing', `no value for ${missing.join(', ')}; set it with: ${command}`);
   }

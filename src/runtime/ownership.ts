@@ -48,6 +48,11 @@ export function instanceMark(labels: Labels | null | undefined, owner: Owner): I
   };
 }
 
+/** The incarnation that something of ours was made for; null: for several. */
+export function appIdOf(labels: Labels): string | null {
+  return labels[`${prefix}app-id`] ?? null;
+}
+
 export function isOurs(labels: Labels | null | undefined, owner: Owner): boolean {
   return labels?.[`${prefix}installation`] === owner.installation;
 }

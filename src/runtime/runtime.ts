@@ -2,6 +2,8 @@
 // Invariant: an instance is known by its id alone, also to a process that did not start it; stopping what is not there is
 // no failure, and nothing that does not carry an id of ours is ever touched.
 import type { App, AppService } from '../manifest/app.ts';
+import type { Probe } from '../manifest/readiness.ts';
+import type { ProbeResult } from '../switchover/probe-result.ts';
 
 /** One generation of a service that is to run. */
 export interface Launch {
@@ -53,7 +55,7 @@ export interface LaunchCheck {
 export type StopStep = 'term' | 'kill';
 
 export interface Runtime {
-  readonly kind: 'none' | 'docker' | 'podman';
+  readonly kind: 'none' | 'docker' | 'podman' | 'auto';
   /** Looks, and changes nothing. */
   check(launch: Launch): Promise<LaunchCheck>;
   /** Resolves when it runs, which says nothing about readiness. What failed has to be stopped as well. */
@@ -68,7 +70,20 @@ export interface Runtime {
   output(instance: InstanceRef): Promise<string>;
   /** It is gone for good: its output may go as well. */
   forget(id: string): Promise<void>;
+  /** Resolves with the reason when a running instance ends, or can be watched no longer. */
+  watch?(instance: InstanceRef): Promise<string>;
+  /** One look at a port from inside the app's network. Throws when it could not be looked at. */
+  probeInside?(instance: InstanceRef, probe: PortProbe, signal: AbortSignal): Promise<ProbeResult>;
+  /** The app's networks go, if nobody is in them; its volumes and secrets stay. */
+  leave?(incarnation: string): Promise<void>;
+  /** What a removed app left behind goes for good. */
+  prune?(incarnation: string): Promise<void>;
+  /** What it writes, as it comes; with `follow` until it ends. */
+  read?(instance: InstanceRef, follow: boolean, signal: AbortSignal): AsyncIterable<Buffer>;
 }
+
+/** A probe that dials. */
+export type PortProbe = Exclude<Probe, { type: 'log' }>;
 
 /** Ports that need an address: of public HTTP, TCP and UDP interfaces, each once, in order. */
 export function backedPorts(service: AppService): readonly number[] {

@@ -2,7 +2,7 @@
 // Invariant: a value is in memory while it is used, and in no log, error, argument or environment of ours.
 import { spawn } from 'node:child_process';
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeFileAtomically } from '../base/atomic-file.ts';
@@ -23,6 +23,8 @@ export interface SecretStore {
   remove(secret: SecretName): Promise<boolean>;
   /** Names that have a value, sorted. */
   list(appId: string, service: string): Promise<readonly string[]>;
+  /** All of an app's. */
+  forget(appId: string): Promise<void>;
 }
 
 /** What an environment variable or a file in a container takes; longer values are files of another kind. */
@@ -125,6 +127,11 @@ export class FileSecretStore implements SecretStore {
     }
   }
 
+  async forget(appId: string): Promise<void> {
+    checkNames({ appId, service: 'x', name: 'x' });
+    await rm(join(this.#directory, appId), { recursive: true, force: true });
+  }
+
   #path(secret: SecretName): string {
     checkNames(secret);
     return join(this.#directory, secret.appId, secret.service, secret.name);
@@ -178,6 +185,12 @@ export class PassSecretStore implements SecretStore {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
       throw unusable(this.#directory, error);
     }
+  }
+
+  async forget(appId: string): Promise<void> {
+    checkNames({ appId, service: 'x', name: 'x' });
+    const entry = `turnpike/apps/${appId}`;
+    if (existsSync(join(this.#directory, entry))) await this.#run(['rm', '--recursive', '--force', entry], null);
   }
 
   #run(args: readonly string[], input: string | null): Promise<string> {

@@ -17,6 +17,7 @@ import {
   volumeName,
 } from '../../src/runtime/ownership.ts';
 import type { InstanceRef, Launch, Started } from '../../src/runtime/runtime.ts';
+import { SecretDirectory } from '../../src/runtime/secret-directory.ts';
 import { SecretFiles } from '../../src/runtime/secret-files.ts';
 import { FileSecretStore } from '../../src/runtime/secret-store.ts';
 import type { TestEngine } from '../support/engines.ts';
@@ -72,6 +73,7 @@ export function engineSuite(start: () => Promise<TestEngine>): void {
       grants: () => grants,
       secrets,
       secretFiles: new SecretFiles(join(directory, 'mounted')),
+      secretDirectory: new SecretDirectory(join(directory, 'yaml-secrets')),
       placeholders: () => ({ HOST_IP: '192.0.2.1' }),
     });
   }, 120_000);

@@ -541,7 +541,6 @@ describe('warnings never fail', () => {
       'app_mounts.engine.source',
       'has the machine',
     ],
-    [`${web}${host('a.example.net')}[secrets]\nbackend = "pass"`, 'secrets', 'in this version'],
     [`${web}${host('a.example.net')}[backups]\nkeep = 3`, 'backups', 'in this version'],
     [
       `${web}${host('a.example.net')}[telemetry]\nendpoint = "http://127.0.0.1:4318"\nlogs = true`,

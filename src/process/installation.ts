@@ -1,0 +1,40 @@
+// What a state directory remembers of itself for the sake of container engines.
+// Invariant: the id is made once and never changes, because everything on an engine that is ours carries it.
+import { randomUUID } from 'node:crypto';
+import type { StateStore } from './state-store.ts';
+
+export class Installation {
+  readonly id: string;
+  readonly #store: StateStore;
+  #engineUsed: boolean;
+
+  constructor(store: StateStore) {
+    this.#store = store;
+    this.#engineUsed = this.#read('engine-used') !== null;
+    const known = this.#read('installation');
+    this.id = known ?? randomUUID();
+    if (known === null) this.#write('installation', this.id);
+  }
+
+  get engineUsed(): boolean {
+    return this.#engineUsed;
+  }
+
+  /** On disk when it returns. */
+  useEngine(): void {
+    if (this.#engineUsed) return;
+    this.#write('engine-used', 'yes');
+    this.#engineUsed = true;
+  }
+
+  #read(name: string): string | null {
+    const row = this.#store.tables((database) => database.prepare('SELECT value FROM meta WHERE name = ?').get(name));
+    return row === undefined ? null : String(row['value']);
+  }
+
+  #write(name: string, value: string): void {
+    this.#store.transaction(() => {
+      this.#store.tables((database) => database.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(name, value));
+    });
+  }
+}

@@ -1,0 +1,111 @@
+// `runtime = "auto"`: an engine for what is an image, the operator's commands for what he runs himself.
+// Invariant: a service with a command or an address of its own never becomes a container; once an engine has run something
+// here it is asked about every instance, so that an engine that is away for a moment is not taken for "nothing runs".
+import { Fault } from '../base/fault.ts';
+import type { ProbeResult } from '../switchover/probe-result.ts';
+import type { Processes } from './command-runtime.ts';
+import type { InstanceRef, Launch, LaunchCheck, PortProbe, Runtime, Started, StopStep } from './runtime.ts';
+
+export interface AutoRuntimeOptions {
+  readonly commands: Runtime;
+  readonly containers: Runtime;
+  readonly processes: () => Processes;
+  /** Rejects while no engine answers. */
+  readonly engine: () => Promise<unknown>;
+  /** An engine has run something of this installation, ever. */
+  readonly engineUsed: () => boolean;
+  /** Written down before the first container is made. */
+  readonly useEngine: () => void;
+}
+
+export class AutoRuntime implements Runtime {
+  readonly kind = 'auto';
+  readonly #options: AutoRuntimeOptions;
+
+  constructor(options: AutoRuntimeOptions) {
+    this.#options = options;
+  }
+
+  async check(launch: Launch): Promise<LaunchCheck> {
+    const { commands, containers } = this.#options;
+    return (await this.#isContainer(launch)) ? containers.check(launch) : commands.check(launch);
+  }
+
+  async start(launch: Launch): Promise<Started> {
+    const { commands, containers, useEngine } = this.#options;
+    if (!(await this.#isContainer(launch))) return commands.start(launch);
+    useEngine();
+    return containers.start(launch);
+  }
+
+  async stop(instance: InstanceRef, graceMs: number, onStep: (step: StopStep) => void): Promise<void> {
+    await this.#options.commands.stop(instance, graceMs, onStep);
+    if (this.#mayBeContainer(instance)) await this.#options.containers.stop(instance, graceMs, onStep);
+  }
+
+  async alive(instance: InstanceRef): Promise<boolean | null> {
+    const known = await this.#options.commands.alive(instance);
+    return known === false && this.#mayBeContainer(instance) ? this.#options.containers.alive(instance) : known;
+  }
+
+  async list(): Promise<readonly string[]> {
+    const { commands, containers, engineUsed } = this.#options;
+    const ids = await commands.list();
+    return engineUsed() ? [...ids, ...(await containers.list())] : ids;
+  }
+
+  async output(instance: InstanceRef): Promise<string> {
+    const text = await this.#options.commands.output(instance);
+    return text === '' && this.#mayBeContainer(instance) ? this.#options.containers.output(instance) : text;
+  }
+
+  async forget(id: string): Promise<void> {
+    await this.#options.commands.forget(id);
+    await this.#options.containers.forget(id);
+  }
+
+  async watch(instance: InstanceRef): Promise<string> {
+    if (this.#mayBeContainer(instance) && (await this.#options.containers.alive(instance))) {
+      return this.#options.containers.watch!(instance);
+    }
+    return new Promise(() => {});
+  }
+
+  probeInside(instance: InstanceRef, probe: PortProbe, signal: AbortSignal): Promise<ProbeResult> {
+    return this.#options.containers.probeInside!(instance, probe, signal);
+  }
+
+  async leave(incarnation: string): Promise<void> {
+    if (this.#options.engineUsed()) await this.#options.containers.leave!(incarnation);
+  }
+
+  async prune(incarnation: string): Promise<void> {
+    await this.#options.containers.prune!(incarnation);
+  }
+
+  async *read(instance: InstanceRef, follow: boolean, signal: AbortSignal): AsyncIterable<Buffer> {
+    const text = await this.#options.commands.output(instance);
+    if (text !== '') yield Buffer.from(text);
+    else if (this.#mayBeContainer(instance)) yield* this.#options.containers.read!(instance, follow, signal);
+  }
+
+  #mayBeContainer({ managed, app, service }: InstanceRef): boolean {
+    return managed && this.#options.engineUsed() && !this.#isCommand(app, service);
+  }
+
+  #isCommand(app: string, service: string): boolean {
+    return this.#options.processes().get(app)?.has(service) ?? false;
+  }
+
+  async #isContainer({ app, service, given }: Launch): Promise<boolean> {
+    if (given.length > 0 || this.#isCommand(app.name, service.name)) return false;
+    if (this.#options.engineUsed()) return true;
+    try {
+      await this.#options.engine();
+      return true;
+    } catch (error) {
+      if (error instanceof Fault && error.code === 'runtime-unavailable') return false;
+      throw error;
+    }
+  }
+}
