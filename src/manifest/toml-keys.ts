@@ -247,6 +247,8 @@ const serviceKeys = {
   ),
   backup: defaulted(table('backup', backupKeys), 'What is backed up; nothing else is.', '{}', defaultsOf(backupKeys)),
   telemetry: optional(table('telemetry', telemetryKeys), 'Overrides the telemetry of the app.', '{ logs = true }'),
+  host: misplaced('belongs to an interface', '[[services.NAME.http]]'),
+  port: misplaced('belongs to an interface', '[[services.NAME.http]] or [[services.NAME.tcp]]'),
   replicas: misplaced('a service has exactly one container', 'leave it out'),
   rcon: misplaced('RCON is ordinary TCP', '[[services.NAME.tcp]]'),
   name: misplaced('the name of a service is the key of its table', '[services.NAME]'),
@@ -281,6 +283,8 @@ const networkKeys = {
 
 const service = table('a service', serviceKeys);
 
+const ofService = misplaced('belongs to a service', '[services.NAME]');
+
 const rootKeys = {
   name: needed(appName, 'Name of the app.', '"blog"', ''),
   env: defaulted(environment, 'Public environment of all services.', '{}', [], '{ APP_ENV = "production" }'),
@@ -299,8 +303,19 @@ const rootKeys = {
     defaultsOf(networkKeys),
   ),
   telemetry: optional(table('telemetry', telemetryKeys), 'Telemetry of all services.', '{ logs = false }'),
-  secrets: misplaced('secrets belong to a service', '[services.NAME.secrets]'),
-  image: misplaced('an image belongs to a service', '[services.NAME]'),
+  image: ofService,
+  command: ofService,
+  devices: ofService,
+  stop_grace: ofService,
+  readiness: ofService,
+  http: ofService,
+  tcp: ofService,
+  udp: ofService,
+  secrets: misplaced('belongs to a service', '[services.NAME.secrets]'),
+  volume: ofService,
+  bind: ofService,
+  database: ofService,
+  backup: ofService,
 } as const satisfies Keys;
 
 export const tomlManifest: Form<TomlManifest> = described(table('the manifest', rootKeys), {

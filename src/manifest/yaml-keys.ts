@@ -199,6 +199,13 @@ const appKeys = {
 export const yamlApp: Form<YamlApp> = described(table('app', appKeys), { additionalProperties: true });
 export const appKeyNames: readonly string[] = Object.keys(appKeys);
 
+/** Where a key belongs that is easily written one block too high. */
+export const blockOf: ReadonlyMap<string, string> = new Map([
+  ...Object.keys(container.keys ?? {}).map((name) => [name, `container.${name}`] as const),
+  ...Object.keys(securityKeys).map((name) => [name, `security.${name}`] as const),
+  ...Object.keys(portKeys).map((name) => [name, `${name} of a port`] as const),
+]);
+
 export type YamlApp = Read<typeof appKeys>;
 export type YamlContainer = Value<typeof container>;
 export type YamlPort = Value<typeof portTable>;

@@ -11,7 +11,7 @@ import { originsOfYaml } from './origins.ts';
 import { appOfYaml } from './yaml-app.ts';
 import { checkYamlApp } from './yaml-checks.ts';
 import { parseYaml } from './yaml-document.ts';
-import { appKeyNames, yamlApp } from './yaml-keys.ts';
+import { appKeyNames, blockOf, yamlApp } from './yaml-keys.ts';
 
 /**
  * @param file  as the operator named it; problems repeat it
@@ -66,7 +66,7 @@ function split(root: TableNode, findings: Findings): Split {
       continue;
     }
     rest.push([name, jsonOf(node)]);
-    const near = nearest(name, appKeyNames);
+    const near = blockOf.get(name) ?? nearest(name, appKeyNames);
     if (near === null || findings.document.has(['app', near])) continue;
     findings.warn(['app', name], 'is kept as an extension and does nothing', `${near}, if that was meant`, 'key');
   }

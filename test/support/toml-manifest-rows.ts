@@ -134,6 +134,18 @@ export const form: readonly Row[] = [
   row('nor an inline table', 'r={p={},p.x=1}', ['', 1, 'not TOML']),
   row('quoted and bare spellings are one key', web('').replace('\n', '\n"name" = "b"\n'), ['', 2, 'not TOML']),
   seen(
+    'a name from elsewhere is understood',
+    http('domain = "a.example.com"\nport = 1'),
+    ['services.web.http[0].host', 4, 'is missing'],
+    ['services.web.http[0].domain', 5, 'did you mean host?'],
+  ),
+  seen('a port belongs to an interface', web('port = 3000'), ['services.web.port', 4, '[[services.NAME.http]]']),
+  seen('an interface belongs to a service', web('[[http]]\nport = 1'), ['http', 4, 'belongs to a service']),
+  row(
+    'a table may be written after the tables below it',
+    'name = "blog"\n[services.web.env]\nA = "1"\n[services.web]\nimage = "a:1"',
+  ),
+  seen(
     'all problems in one pass',
     `nam = 1\n[services.Web]\nimage = "x"\n[services.b]\nimage = 2\n[[services.b.tcp]]\nentrypoint = "gone"\nport = 0`,
     ['nam', 1, 'did you mean name?'],
@@ -712,6 +724,21 @@ export const readiness: readonly Row[] = [
   row('timeout from a second', ready('type = "tcp"\ntimeout = "1s"')),
   row('to ten minutes', ready('type = "tcp"\ntimeout = "10m"')),
   row('no shorter', ready('type = "tcp"\ntimeout = "999ms"'), ['services.web.readiness.timeout', 9, 'out of range']),
+  seen('timeout is no date', ready('type = "tcp"\ntimeout = 1979-05-27'), [
+    'services.web.readiness.timeout',
+    9,
+    'a date or time, not a string',
+  ]),
+  seen('nor infinite', ready('type = "tcp"\ntimeout = inf'), [
+    'services.web.readiness.timeout',
+    9,
+    'a float, not a string',
+  ]),
+  seen('nor negative', ready('type = "tcp"\ntimeout = -1'), [
+    'services.web.readiness.timeout',
+    9,
+    'an integer, not a string',
+  ]),
   row('no longer', ready('type = "tcp"\ntimeout = "99h"'), ['services.web.readiness.timeout', 9, 'from 1s to 10m']),
   row('a port that is not declared', ready('type = "http"\npath = "/"\nport = 4000'), [
     'services.web.readiness.port',

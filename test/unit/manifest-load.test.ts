@@ -177,6 +177,8 @@ describe('warnings', () => {
       'local pins the app to 127.0.0.1',
     ],
     ['prots: []', 'app.prots', 'is kept as an extension and does nothing'],
+    ['auth: gated', 'app.auth', 'is kept as an extension and does nothing'],
+    ['capabilities: [CHOWN]', 'app.capabilities', 'is kept as an extension and does nothing'],
     ['resources: { disk_limit: 10g }', 'app.resources.disk_limit', 'is shown, not enforced'],
     ['hooks: { pre_start: [{ exec: [a] }] }', 'app.hooks.pre_start', 'is kept and shown, and nothing runs it'],
     ['health_check: { type: exec }', 'app.health_check.type', 'is not exercised: exec is no kind of probe here'],
