@@ -117,13 +117,14 @@ describe('names', () => {
 });
 
 describe('a challenge', () => {
-  const web = { name: 'web', protocol: 'http', port: 80, publicPort: null } as const;
-  const secure = { name: 'websecure', protocol: 'https', port: 443, publicPort: null } as const;
-  const high = { name: 'high', protocol: 'http', port: 8080, publicPort: null } as const;
+  const web = { name: 'web', protocol: 'http', port: 80, publicPort: null, trustedCidrs: [] } as const;
+  const secure = { name: 'websecure', protocol: 'https', port: 443, publicPort: null, trustedCidrs: [] } as const;
+  const high = { name: 'high', protocol: 'http', port: 8080, publicPort: null, trustedCidrs: [] } as const;
+  const inside = { trustedCidrs: ['10.0.0.0/8'] };
   const mapped = { ...high, name: 'mapped', publicPort: 80 };
-  const edge = { name: 'edge', protocol: 'smart_tcp', port: 8443, publicPort: null } as const;
-  const mux = { name: 'mux', protocol: 'tls_mux', port: 443, publicPort: null } as const;
-  const raw = { name: 'raw', protocol: 'tcp', port: 80, publicPort: null } as const;
+  const edge = { name: 'edge', protocol: 'smart_tcp', port: 8443, publicPort: null, trustedCidrs: [] } as const;
+  const mux = { name: 'mux', protocol: 'tls_mux', port: 443, publicPort: null, trustedCidrs: [] } as const;
+  const raw = { name: 'raw', protocol: 'tcp', port: 80, publicPort: null, trustedCidrs: [] } as const;
   const rows: readonly [
     string,
     Parameters<typeof chooseChallenge>[1],
@@ -138,6 +139,15 @@ describe('a challenge', () => {
     ['app.test', 'auto', { entrypoints: [high] }, 'http-01', /for granted that port 80 .* high on port 8080/],
     ['app.test', 'auto', { entrypoints: [edge] }, 'http-01', /for granted that port 80 .* edge on port 8443/],
     ['app.test', 'auto', { entrypoints: [{ ...mux, port: 8443 }] }, 'tls-alpn-01', /for granted that port 443/],
+    ['app.test', 'auto', { entrypoints: [{ ...web, ...inside }, secure] }, 'tls-alpn-01', /websecure takes TLS/],
+    [
+      'app.test',
+      'auto',
+      { entrypoints: [{ ...web, ...inside }] },
+      'http-01',
+      /that trusted_cidrs of .* web admit the CA/,
+    ],
+    ['app.test', 'auto', { entrypoints: [{ ...high, ...inside }] }, 'http-01', /port 8080, and that trusted_cidrs/],
     ['app.test', 'auto', { entrypoints: [raw] }, null, /no entrypoint takes HTTP or ends TLS/],
     ['app.test', 'auto', { entrypoints: [web], dnsProvider: 'exec' }, 'dns-01', /exec is configured/],
     ['192.0.2.1', 'auto', { entrypoints: [web], dnsProvider: 'exec' }, 'http-01', /port 80/],

@@ -18,6 +18,8 @@ export interface ChallengeEntrypoint {
   readonly port: number;
   /** By which clients reach it; null: `port`. */
   readonly publicPort: number | null;
+  /** Who may connect; empty: everyone. */
+  readonly trustedCidrs: readonly string[];
 }
 
 export type ChallengeChoice =
@@ -51,9 +53,9 @@ export function chooseChallenge(
   }
   const plain = entrypoints.filter(({ protocol }) => takesPlainHttp(protocol));
   const tls = entrypoints.filter(({ protocol }) => endsTls(protocol));
-  const onHttp = plain.find((each) => reachedBy(each) === httpPort);
+  const onHttp = plain.find((each) => takesAnybody(each, httpPort));
   if (onHttp !== undefined) return { kind: 'http-01', why: `entrypoint ${onHttp.name} takes HTTP on port ${httpPort}` };
-  const onTls = tls.find((each) => reachedBy(each) === tlsPort);
+  const onTls = tls.find((each) => takesAnybody(each, tlsPort));
   if (onTls !== undefined) return { kind: 'tls-alpn-01', why: `entrypoint ${onTls.name} takes TLS on port ${tlsPort}` };
   const [anyPlain] = plain;
   if (anyPlain !== undefined) return { kind: 'http-01', why: takenForGranted(anyPlain, httpPort) };
@@ -62,10 +64,13 @@ export function chooseChallenge(
   return { kind: null, why: 'no entrypoint takes HTTP or ends TLS, and no DNS provider is configured' };
 }
 
-function reachedBy({ port, publicPort }: ChallengeEntrypoint): number {
-  return publicPort ?? port;
+function takesAnybody({ port, publicPort, trustedCidrs }: ChallengeEntrypoint, wanted: number): boolean {
+  return (publicPort ?? port) === wanted && trustedCidrs.length === 0;
 }
 
-function takenForGranted({ name, port }: ChallengeEntrypoint, wanted: number): string {
-  return `taking for granted that port ${wanted} of the internet leads to entrypoint ${name} on port ${port}`;
+function takenForGranted({ name, port, publicPort, trustedCidrs }: ChallengeEntrypoint, wanted: number): string {
+  const leads = `port ${wanted} of the internet leads to entrypoint ${name} on port ${port}`;
+  const admits = `trusted_cidrs of entrypoint ${name} admit the CA`;
+  if (trustedCidrs.length === 0) return `taking for granted that ${leads}`;
+  return `taking for granted that ${(publicPort ?? port) === wanted ? admits : `${leads}, and that ${admits}`}`;
 }
