@@ -44,6 +44,8 @@ const windowUpdateFrame = 13;
 /** Streams that may come to nothing: as many as a page has when it is left, and some for every second after that. */
 const wasteBurst = 100;
 const wastePerSecond = 20;
+/** How often a connection is looked at for streams that nghttp2 refused before anybody saw them. */
+const watchMs = 250;
 /** Nobody has a reason for more SETTINGS, nor for more PINGs while nothing is in work. */
 const controlBurst = 500;
 const controlPerSecond = 10;
@@ -74,6 +76,10 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
   /** While no stream is open: since when, and what the socket had read by then. */
   #idleSince = 0;
   #idleBytes = 0;
+  /** When an idle connection is looked at for half a header block. */
+  #judgedAt = 0;
+  /** The latest stream that we have seen, or know to have been refused unseen. */
+  #lastStreamId = -1;
   readonly #waste = new Allowance(wasteBurst, wastePerSecond);
   readonly #control = new Allowance(controlBurst, controlPerSecond);
 
@@ -142,12 +148,16 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
       this.destroy();
       return;
     }
-    if (!this.idle) return;
+    const { deadlines } = this.#host;
+    this.deadlineAt = deadlines.in(watchMs);
+    if (!this.#session.destroyed) this.#countRefused(this.#session.state.lastProcStreamID ?? 0);
+    if (!this.idle || this.#session.destroyed || this.#draining) return;
     const { keepAliveTimeoutMs, headerTimeoutMs } = this.#limits;
-    const idleMs = this.#host.deadlines.now - this.#idleSince;
-    if (idleMs >= keepAliveTimeoutMs) this.drain();
+    const { now } = deadlines;
+    if (now - this.#idleSince >= keepAliveTimeoutMs) this.drain();
+    else if (now < this.#judgedAt) return;
     else if (this.#stalled()) this.#cutOff('stalled');
-    else this.deadlineAt = this.#host.deadlines.in(Math.min(headerTimeoutMs, keepAliveTimeoutMs - idleMs));
+    else this.#judgedAt = now + headerTimeoutMs;
   }
 
   streamClosed(stream: H2ClientStream, wasted: boolean): void {
@@ -189,6 +199,18 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     if (!this.#waste.take(this.#host.deadlines.now)) this.#cutOff('resets');
   }
 
+  /**
+   * Header blocks that are too much (a field of the table named ten thousand times) are refused by node:http2, and cost
+   * their unpacking; nobody hears of them. The numbers of streams tell: those between the last one seen and `upTo`.
+   */
+  #countRefused(upTo: number): void {
+    if (upTo === 0) return;
+    while (this.#lastStreamId < upTo && !this.#session.destroyed) {
+      this.#lastStreamId += 2;
+      this.#wasted();
+    }
+  }
+
   /** What was read so far is accounted for. */
   #wholeFrame(): void {
     this.#idleBytes = this.#socket.bytesRead;
@@ -198,7 +220,8 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     const { deadlines } = this.#host;
     this.#idleSince = deadlines.now;
     this.#wholeFrame();
-    if (this.#settled && !this.#draining) this.deadlineAt = deadlines.in(this.#limits.headerTimeoutMs);
+    this.#judgedAt = deadlines.now + this.#limits.headerTimeoutMs;
+    if (this.#settled && !this.#draining) this.deadlineAt = deadlines.in(watchMs);
   }
 
   /**
@@ -223,7 +246,9 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
   }
 
   #arrived(stream: ServerHttp2Stream, flags: number, raw: readonly string[]): void {
-    this.deadlineAt = 0;
+    const id = stream.id ?? 0;
+    this.#countRefused(id - 2);
+    this.#lastStreamId = id;
     // A stream that is reset in this turn still reports its error.
     stream.on('error', ignore);
     const ended = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;

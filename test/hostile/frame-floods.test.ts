@@ -76,7 +76,20 @@ const cutOff: readonly (readonly [string, (i: number) => Buffer])[] = [
         ),
       ),
   ],
+  ['references to one long field, refused unseen', (i) => encodeFrame(FrameType.Headers, 5, streamId(i), bombOf(i))],
+  // One that is served now and then must not hide them.
+  [
+    'such references, with a request among every fifty',
+    (i) => (i % 50 === 0 ? get(streamId(i)) : encodeFrame(FrameType.Headers, 5, streamId(i), bombOf(i))),
+  ],
 ];
+
+/** 3 900 bytes that go into the header table, then a head that names them 4 000 times in as many bytes. */
+function bombOf(i: number): Buffer {
+  const value = Buffer.alloc(3900, 97 + (i % 20));
+  const store = Buffer.of(0x40, 1, 0x78, 0x7f, 0x80 | ((3900 - 127) & 127), (3900 - 127) >> 7);
+  return Buffer.concat([requestBlock('GET'), store, value, Buffer.alloc(4000, 0xbe)]);
+}
 
 overTransports(
   'a flood',
