@@ -56,6 +56,11 @@ export class AppsBook {
     return [...this.#names.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
+  /** The same in any order: for who looks at all of them often. */
+  live(): Iterable<Incarnation> {
+    return this.#names.values();
+  }
+
   app(name: string): Incarnation | null {
     return this.#names.get(name) ?? null;
   }

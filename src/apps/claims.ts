@@ -45,7 +45,7 @@ export interface Conflict {
 }
 
 /** Everything in `wanted` that somebody else has in `taken`. */
-export function conflicts(wanted: readonly Claim[], taken: readonly Claim[]): readonly Conflict[] {
+export function conflicts(wanted: readonly Claim[], taken: Iterable<Claim>): readonly Conflict[] {
   // What is wanted is little, what is taken may be thousands: those are looked at once each.
   const index = new Map<string, Claim[]>();
   for (const claim of wanted) {
@@ -72,8 +72,18 @@ function describe(what: Claim['what']): string {
   return what.kind === 'host' ? `host ${what.host}` : `the service name ${what.name}`;
 }
 
+const keys = new WeakMap<Claim, string>();
+
 /** Claims that could collide have one key. */
-function keyOf({ what }: Claim): string {
+function keyOf(claim: Claim): string {
+  const known = keys.get(claim);
+  if (known !== undefined) return known;
+  const key = makeKey(claim);
+  keys.set(claim, key);
+  return key;
+}
+
+function makeKey({ what }: Claim): string {
   if (what.kind === 'listener') return `${what.transport} ${what.port}`;
   return what.kind === 'host' ? `host ${what.host}` : `service ${what.name}`;
 }
@@ -138,16 +148,36 @@ export function entrypointClaims(entrypoints: readonly Entrypoint[]): readonly C
 export type Claimant = Pick<Revision, 'app' | 'origins' | 'file'>;
 
 export function revisionClaims(revision: Claimant, entrypoints: readonly Entrypoint[]): readonly Claim[] {
-  const { app, origins, file } = revision;
-  return app.services.flatMap((service) => serviceClaims(app.name, service, origins, file, entrypoints));
+  return remembered(revision, entrypoints, () => {
+    const { app, origins, file } = revision;
+    return app.services.flatMap((service) => serviceClaims(app.name, service, origins, file, entrypoints));
+  });
 }
 
 export function activeClaims(active: ActiveService, entrypoints: readonly Entrypoint[]): readonly Claim[] {
-  return serviceClaims(active.app, active.service, active.origins, active.file, entrypoints);
+  const { app, service, origins, file } = active;
+  return remembered(active, entrypoints, () => serviceClaims(app, service, origins, file, entrypoints));
+}
+
+interface Remembered {
+  readonly entrypoints: readonly Entrypoint[];
+  readonly claims: readonly Claim[];
+}
+
+/** Rows never change, and every apply looks at those of all apps. */
+const memory = new WeakMap<object, Remembered>();
+
+function remembered(row: object, entrypoints: readonly Entrypoint[], make: () => readonly Claim[]): readonly Claim[] {
+  const known = memory.get(row);
+  if (known?.entrypoints === entrypoints) return known.claims;
+  const claims = make();
+  memory.set(row, { entrypoints, claims });
+  return claims;
 }
 
 /** Host ports of a YAML app: they must not meet an entrypoint either. */
 export function portClaims({ app, origins, file }: Claimant): readonly Claim[] {
+  if (app.ports.length === 0) return [];
   return app.ports.flatMap((port) =>
     port.binds.map(
       (host): Claim => ({

@@ -1,10 +1,11 @@
 // The reservations of all apps: what they want or have, against each other and against the configuration file.
 // Invariant: reads only; an app never conflicts with what is its own already.
 import { Fault } from '../base/fault.ts';
-import type { RoutingPart } from '../model/snapshot.ts';
+import type { Entrypoint, RoutingPart } from '../model/snapshot.ts';
 import type { AppsBook } from './book.ts';
 import {
   activeClaims,
+  type Claim,
   conflicts,
   entrypointClaims,
   fileClaims,
@@ -25,13 +26,7 @@ export class Reservations {
   /** Throws `reservation-conflict` with everything that somebody else has. */
   check(revision: Revision, file: RoutingPart, ground: AppGround): void {
     const { entrypoints } = file;
-    const { name } = revision.app;
-    const others = this.#inUse(name);
-    const taken = [
-      ...fileClaims(file, ground.reserved),
-      ...others.flatMap((each) => [...revisionClaims(each, entrypoints), ...portClaims(each)]),
-      ...this.#active(name).flatMap((each) => activeClaims(each, entrypoints)),
-    ];
+    const taken = [...fileClaims(file, ground.reserved), ...this.#taken(revision.app.name, entrypoints)];
     const found = [
       ...conflicts(revisionClaims(revision, entrypoints), taken),
       ...conflicts(portClaims(revision), [...taken, ...entrypointClaims(entrypoints)]),
@@ -41,8 +36,8 @@ export class Reservations {
 
   /** What stands between another routing of the file and the apps, in words. */
   conflictsWith(file: RoutingPart, ground: AppGround): readonly string[] {
-    const revisions = this.#inUse(null);
-    const active = this.#active(null);
+    const revisions = [...this.#inUse(null)];
+    const active = this.#book.active();
     const wanted = [
       ...revisions.flatMap((each) => revisionClaims(each, file.entrypoints)),
       ...active.flatMap((each) => activeClaims(each, file.entrypoints)),
@@ -58,19 +53,24 @@ export class Reservations {
     return [...new Set([...found, ...lost])];
   }
 
-  /** What is wanted of every app, and what is active of it. */
-  #inUse(except: string | null): readonly Revision[] {
-    return this.#book
-      .apps()
-      .filter(({ name }) => name !== except)
-      .flatMap(({ id, desired, active }) =>
-        [...new Set([desired, active])].map((number) => (number === null ? null : this.#book.revision(id, number))),
-      )
-      .filter((each) => each !== null);
+  /** What every other app wants or has. */
+  *#taken(except: string, entrypoints: readonly Entrypoint[]): Iterable<Claim> {
+    for (const revision of this.#inUse(except)) {
+      yield* revisionClaims(revision, entrypoints);
+      yield* portClaims(revision);
+    }
+    for (const active of this.#book.active()) if (active.app !== except) yield* activeClaims(active, entrypoints);
   }
 
-  #active(except: string | null) {
-    return this.#book.active().filter(({ app }) => app !== except);
+  /** What is wanted of every app, and what is active of it. */
+  *#inUse(except: string | null): Iterable<Revision> {
+    for (const { id, name, desired, active } of this.#book.live()) {
+      if (name === except) continue;
+      const wanted = this.#book.revision(id, desired);
+      if (wanted !== null) yield wanted;
+      const running = active === null || active === desired ? null : this.#book.revision(id, active);
+      if (running !== null) yield running;
+    }
   }
 }
 
