@@ -1,6 +1,7 @@
 // The names a manifest gives: apps, services, secrets, volumes, variables.
 // Invariant: a name that passes may be part of a path, a label, a DNS alias or a command line of an engine as it is.
 import { type Form, type JsonSchema, quote, Refusal, text } from '../config/form.ts';
+import type { Node } from '../config/syntax.ts';
 
 /** Names that mean something else on every installation. */
 export const reservedNames = ['gordon', 'turnpike', 'registry', 'admin', 'localhost'] as const;
@@ -51,11 +52,27 @@ export const policyName: Form<string> = text(
   { pattern: plainPattern, not: { pattern: '--' } },
 );
 
-/** What is written in a secret's place may be the secret itself: it is not repeated. */
-export const secretName: Form<string> = text(
-  `the name of a secret, never its value: ${plainAccepts}`,
-  (value) => (judgePlainName(value) === null ? value : new Refusal('is not the name of a secret')),
-  { pattern: plainPattern },
+/** A form that never repeats what was written, whatever it is: it may be a secret, or stand where one belongs. */
+export function unrepeated<T>(form: Form<T>, kinds: readonly Node['kind'][], why: string): Form<T> {
+  return {
+    ...form,
+    read(node, path, findings) {
+      if (kinds.includes(node.kind)) return form.read(node, path, findings);
+      const unquoted = node.kind === 'integer' || node.kind === 'float' || node.kind === 'boolean';
+      findings.error(path, unquoted ? `${why}: quote it` : why, form.accepts);
+      return undefined;
+    },
+  };
+}
+
+export const secretName: Form<string> = unrepeated(
+  text(
+    `the name of a secret, never its value: ${plainAccepts}`,
+    (value) => (judgePlainName(value) === null ? value : new Refusal('is not the name of a secret')),
+    { pattern: plainPattern },
+  ),
+  ['string'],
+  'is not the name of a secret',
 );
 
 export const variableAccepts = 'letters, digits and "_", not a digit first, like LOG_LEVEL';
@@ -75,12 +92,16 @@ export const variableNames: JsonSchema = { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }
 export const plainNames: JsonSchema = { pattern: plainPattern };
 
 /** The name of a file and nothing else: no directory, no way up. */
-export const bareFilename: Form<string> = text(
-  'the bare name of a file: letters, digits, "_", "." and "-", no "/" and no ".."',
-  (value) => {
-    if (value.includes('/') || value.includes('\\')) return new Refusal('has a directory in it');
-    if (value.includes('..')) return new Refusal('has ".." in it');
-    return /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/.test(value) ? value : new Refusal('is not the name of a file');
-  },
-  { pattern: '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$', not: { pattern: '\\.\\.' } },
+export const bareFilename: Form<string> = unrepeated(
+  text(
+    'the bare name of a file: letters, digits, "_", "." and "-", no "/" and no ".."',
+    (value) => {
+      if (value.includes('/') || value.includes('\\')) return new Refusal('has a directory in it');
+      if (value.includes('..')) return new Refusal('has ".." in it');
+      return /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/.test(value) ? value : new Refusal('is not the name of a file');
+    },
+    { pattern: '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$', not: { pattern: '\\.\\.' } },
+  ),
+  ['string'],
+  'is not the name of a file',
 );

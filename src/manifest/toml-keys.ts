@@ -34,6 +34,7 @@ import {
   plainNames,
   policyName,
   secretName,
+  unrepeated,
   variableNames,
 } from './names.ts';
 import {
@@ -61,21 +62,25 @@ const environment: Form<readonly Variable[]> = mapped(
 
 type Delivered = Omit<SecretReference, 'env'>;
 
-const secret: Form<Delivered> = either<Delivered>('the name of a secret, or { name = "…", as = "env" or "file" }', {
-  string: mapped(secretName, (name) => ({ secret: name, delivery: 'env' })),
-  table: mapped(
-    table('a secret', {
-      name: required(secretName, 'Name of the secret; its value is set by command.', '"api-key"'),
-      as: defaulted(
-        choice('a way to deliver a secret', ['env', 'file']),
-        'env sets the variable. file mounts /run/secrets/ENV (mode 0444) and sets ENV_FILE instead.',
-        '"env"',
-        'env' as const,
-      ),
-    }),
-    ({ name, as }) => ({ secret: name, delivery: as }),
-  ),
-});
+const secret: Form<Delivered> = unrepeated(
+  either<Delivered>('the name of a secret, or { name = "…", as = "env" or "file" }', {
+    string: mapped(secretName, (name) => ({ secret: name, delivery: 'env' })),
+    table: mapped(
+      table('a secret', {
+        name: required(secretName, 'Name of the secret; its value is set by command.', '"api-key"'),
+        as: defaulted(
+          choice('a way to deliver a secret', ['env', 'file']),
+          'env sets the variable. file mounts /run/secrets/ENV (mode 0444) and sets ENV_FILE instead.',
+          '"env"',
+          'env' as const,
+        ),
+      }),
+      ({ name, as }) => ({ secret: name, delivery: as }),
+    ),
+  }),
+  ['string', 'table'],
+  'is not the name of a secret',
+);
 
 const secrets: Form<readonly SecretReference[]> = mapped(
   described(named('a table of variables: NAME = "secret-name"', secret, judgeVariable), {

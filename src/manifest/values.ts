@@ -5,6 +5,7 @@ import { type Form, list, quote, Refusal, text } from '../config/form.ts';
 import { duration, type ListenAddress, listenAddress } from '../config/values.ts';
 import { canonicalHost, isAddressLiteral } from '../model/host.ts';
 import { type ImageReference, imageForm, parseImage } from './image.ts';
+import { unrepeated } from './names.ts';
 
 // ---- paths -----------------------------------------------------------------------------------------------------
 
@@ -58,17 +59,21 @@ const largestValue = 64 * 1024;
 const variableValueAccepts = 'text of 1 byte to 64 KiB on one line; for anything confidential, a secret';
 
 /** Values are public, and still not repeated: somebody may have put a password there. */
-export const variableValue: Form<string> = text(
-  variableValueAccepts,
-  (value) => {
-    if (value === '') return new Refusal('is empty');
-    if (Buffer.byteLength(value) > largestValue) return new Refusal('is larger than 64 KiB');
-    if (/[\r\n]/.test(value)) return new Refusal('has a line break');
-    if (value.includes('\0')) return new Refusal('has a NUL character');
-    const reference = /\$\{(?:pass|secrets?|sops|vault|op|bw|env|file):/i.exec(value);
-    return reference === null ? value : new Refusal('refers to a secret', 'the secret under [services.NAME.secrets]');
-  },
-  { minLength: 1, pattern: '^[^\\r\\n]*$' },
+export const variableValue: Form<string> = unrepeated(
+  text(
+    variableValueAccepts,
+    (value) => {
+      if (value === '') return new Refusal('is empty');
+      if (Buffer.byteLength(value) > largestValue) return new Refusal('is larger than 64 KiB');
+      if (/[\r\n]/.test(value)) return new Refusal('has a line break');
+      if (value.includes('\0')) return new Refusal('has a NUL character');
+      const reference = /\$\{(?:pass|secrets?|sops|vault|op|bw|env|file):/i.exec(value);
+      return reference === null ? value : new Refusal('refers to a secret', 'the secret under [services.NAME.secrets]');
+    },
+    { minLength: 1, pattern: '^[^\\r\\n]*$' },
+  ),
+  ['string'],
+  'is not text',
 );
 
 /** Arguments of a program. */
@@ -171,7 +176,10 @@ export const oneLine: Form<string> = text(
   { minLength: 1, maxLength: 256 },
 );
 
-export const anyText: Form<string> = text('text', (value) => value);
+/** For showing: nothing that a terminal would take for a command. */
+export const anyText: Form<string> = text('text, line breaks and tabs included', (value) =>
+  /[\x00-\x08\x0b-\x1f\x7f]/.test(value) ? new Refusal('has control characters') : value,
+);
 
 /** Text that is judged elsewhere, but has to be there. */
 export function someText(accepts: string): Form<string> {

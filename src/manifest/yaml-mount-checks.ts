@@ -43,6 +43,10 @@ function checkOptions(volume: YamlVolume, path: Path, findings: Findings): void 
   const written = (key: string): boolean => findings.document.has([...path, key]);
   const clash = contradiction(volume.options);
   if (clash !== null) findings.error([...path, 'options'], `${clash.join(' and ')} exclude each other`, 'one of them');
+  const beyond = volume.options.find((each) => each !== 'ro' && each !== 'rw');
+  if (volume.type === 'volume' && beyond !== undefined) {
+    findings.error([...path, 'options'], `a named volume takes no ${beyond}`, 'rw or ro');
+  }
   if (volume.type === 'tmpfs') {
     for (const key of ['source', 'options']) {
       if (written(key))

@@ -123,7 +123,7 @@ export const form: readonly Row[] = [
     6,
     'out of range',
   ]),
-  seen('a text is no number: quote it', variable('3000'), ['services.web.env.A', 5, 'quote it, "3000"']),
+  seen('a text is no number: quote it', variable('3000'), ['services.web.env.A', 5, 'is not text: quote it']),
   seen('__proto__ is an unknown key', web('[__proto__]\nadmin = true'), ['__proto__', 4, 'unknown key __proto__']),
   seen('constructor.prototype is an unknown key', web('constructor.prototype.x = 1'), [
     'services.web.constructor',
@@ -298,7 +298,7 @@ export const environment: readonly Row[] = [
     5,
     'not the name of a variable',
   ]),
-  seen('a boolean is no text', variable('true'), ['services.web.env.A', 5, 'quote it, "true"']),
+  seen('a boolean is no text', variable('true'), ['services.web.env.A', 5, 'is not text: quote it']),
   row('a secret by its name', web('[services.web.secrets]\nAPI_KEY = "api-key"')),
   row('a secret as a table; as defaults to env', web('[services.web.secrets]\nAPI_KEY = { name = "api-key" }')),
   row('a secret as a file', web('[services.web.secrets]\nAPI_KEY = { name = "api-key", as = "file" }')),
@@ -317,6 +317,12 @@ export const environment: readonly Row[] = [
     5,
     'is missing',
   ]),
+  seen(
+    'nor is a number',
+    web('[services.web.secrets]\nK = 24680\nL = { name = 24680 }'),
+    ['services.web.secrets.K', 5, 'is not the name of a secret'],
+    ['services.web.secrets.L.name', 6, 'is not the name of a secret'],
+  ),
   seen('a value in the place of a name is not repeated', web('[services.web.secrets]\nK = "sk_live_Hunter2!"'), [
     'services.web.secrets.K',
     5,

@@ -385,6 +385,13 @@ export const confinement: readonly Row[] = [
     8,
     'not a mount option',
   ]),
+  row('a named volume has no label', volume('{ type: volume, source: a, target: /a, options: [Z] }'), [
+    'app.volumes[0].options',
+    8,
+    'takes no Z',
+  ]),
+  row('no escape sequences for terminals', app('description: "\\e[2J"'), ['app.description', 5, 'control characters']),
+  row('several lines may describe it', app('description: |\n  one\n  two')),
   row(
     'options that exclude each other',
     volume(`{ type: bind, source: ${root}/a, target: /data, options: [rw, ro] }`),
