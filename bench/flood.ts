@@ -158,6 +158,6 @@ if (import.meta.main) {
   const flood = floods[name];
   if (flood === undefined) throw new Error(`no flood named ${name}`);
   flood({ port: Number(port), tlsPort: Number(tlsPort) });
-  // The bench ends it; without the bench nobody would.
-  setTimeout(() => process.exit(), 600_000).unref();
+  // The bench ends it; without the bench nobody would. Sockets that nobody reads keep no process alive.
+  setTimeout(() => process.exit(), 600_000);
 }

@@ -24,10 +24,12 @@ function under(name: string): Contestant {
       return {
         ...program,
         async stop() {
-          const ended = once(flood, 'exit');
+          const early = flood.exitCode ?? flood.signalCode;
+          const ended = early === null ? once(flood, 'exit') : null;
           flood.kill('SIGKILL');
           await ended;
           await program.stop();
+          if (early !== null) throw new Error(`the flood "${name}" ended by itself (${early})`);
         },
       };
     },
