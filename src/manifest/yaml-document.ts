@@ -24,7 +24,7 @@ import { coreScalar } from './yaml-scalar.ts';
 /** A manifest of a few hundred lines has some thousands. */
 const mostTokens = 20_000;
 /** Values after aliases were replaced by what they refer to. */
-const mostNodes = 10_000;
+const mostNodes = 5_000;
 
 export type ParsedYaml =
   | { readonly ok: true; readonly document: Document }
