@@ -1,5 +1,6 @@
 // What the data plane makes of challenges: who gets the answer, who goes on to the app, and that nobody else notices.
 import { once } from 'node:events';
+import { connect as connectH2 } from 'node:http2';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { challengesPart } from '../../src/certificates/acme/presenters.ts';
@@ -119,6 +120,18 @@ describe('http-01', () => {
     for (const port of [ports.secure, ports.mux, ports.smart]) {
       expect((await ask(port, `GET ${path}`, 'app.test', 'app.test')).body.toString()).toBe(answer);
     }
+  });
+
+  it('is answered over HTTP/2', async () => {
+    const session = connectH2(`https://app.test:${ports.secure}`, {
+      ca: ca.cert,
+      lookup: (_name, _options, done) => done(null, [{ address: '127.0.0.1', family: 4 }]),
+    });
+    const stream = session.request({ ':path': path });
+    const [fields] = (await once(stream, 'response')) as [{ ':status': number }];
+    const [body] = (await once(stream, 'data')) as [Buffer];
+    session.destroy();
+    expect([fields[':status'], body.toString(), app.exchanges.length]).toEqual([200, answer, 0]);
   });
 
   it.each([

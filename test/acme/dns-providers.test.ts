@@ -15,6 +15,7 @@ import { addressAndPort } from '../../src/certificates/acme/dns/server-address.t
 import { judgeReply, signMessage, type TsigKey } from '../../src/certificates/acme/dns/tsig.ts';
 import { HttpClient } from '../../src/certificates/acme/http.ts';
 import { failureOf, unhurried } from '../support/acme.ts';
+import { until } from '../support/wait.ts';
 
 interface Asked {
   readonly line: string;
@@ -23,7 +24,7 @@ interface Asked {
 }
 
 const directory = mkdtempSync(join(tmpdir(), 'turnpike-providers-'));
-const http = new HttpClient({ clock: systemClock, timeoutMs: 5000, caPem: null });
+const http = new HttpClient({ clock: systemClock, timeoutMs: 5000, caPem: null, keepAlive: false });
 const asked: Asked[] = [];
 let answer: (line: string, body: Record<string, unknown>) => { status?: number; body: unknown; retryAfter?: string };
 let server: Server;
@@ -48,12 +49,16 @@ beforeAll(async () => {
   base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 });
 
-afterEach(() => {
+const connections = (): Promise<number> =>
+  new Promise((resolve) => server.getConnections((_error, count) => resolve(count)));
+
+afterEach(async () => {
   asked.length = 0;
+  // A connection that is kept would keep the process from ending.
+  await until('no connection to be left', async () => (await connections()) === 0, { timeoutMs: 2000 });
 });
 
 afterAll(async () => {
-  await http.close();
   server.close();
   rmSync(directory, { recursive: true, force: true });
 });

@@ -13,6 +13,8 @@ export interface HttpOptions {
   /** PEM; null: the system's roots. */
   readonly caPem: string | null;
   readonly maxBytes?: number;
+  /** Keep connections for a while (default). False: nobody has to call `close`. */
+  readonly keepAlive?: boolean;
 }
 
 export interface HttpRequest {
@@ -85,7 +87,7 @@ export class HttpClient {
   async #makeAgent(): Promise<Agent> {
     // Loaded with the first request: most of a process's life there is none.
     const { Agent } = await import('undici');
-    const { caPem, timeoutMs } = this.#options;
+    const { caPem, timeoutMs, keepAlive = true } = this.#options;
     // Our own timer bounds the whole; undici's would only be a second opinion.
     return new Agent({
       connect: { timeout: timeoutMs, ...(caPem === null ? {} : { ca: caPem }) },
@@ -94,7 +96,8 @@ export class HttpClient {
       keepAliveTimeout: idleConnectionMs,
       keepAliveMaxTimeout: idleConnectionMs,
       allowH2: false,
-      pipelining: 1,
+      // 0: a connection for each request.
+      pipelining: keepAlive ? 1 : 0,
       connections: 8,
     });
   }

@@ -76,7 +76,7 @@ async function askBack(
   const proof: HttpProof = { kind: 'http-01', name, token, answer: `${token}.look-first` };
   const authority = `${address.includes(':') ? `[${address}]` : address}:${httpPort}`;
   const url = `http://${authority}/.well-known/acme-challenge/${token}`;
-  const http = new HttpClient({ clock, timeoutMs: answerMs, caPem: null, maxBytes: longestAnswer });
+  const http = new HttpClient({ clock, timeoutMs: answerMs, caPem: null, maxBytes: longestAnswer, keepAlive: false });
   const doubt = (what: string): Doubt => ({
     detail: `http://${name}/.well-known/acme-challenge/ is answered by something else (${what}) at ${address}`,
     certain: false,
@@ -92,6 +92,5 @@ async function askBack(
     return null;
   } finally {
     await presenter.withdraw([proof]);
-    await http.close();
   }
 }

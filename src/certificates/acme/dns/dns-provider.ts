@@ -35,7 +35,7 @@ export function dnsPresenter(declared: DeclaredDns, { clock, log, resolvers }: D
 }
 
 function keeperFor(provider: DeclaredDns['provider'], clock: Clock): TxtKeeper {
-  const http = (): HttpClient => new HttpClient({ clock, timeoutMs: requestMs, caPem: null });
+  const http = (): HttpClient => new HttpClient({ clock, timeoutMs: requestMs, caPem: null, keepAlive: false });
   switch (provider.kind) {
     case 'cloudflare':
       return new CloudflareKeeper({ tokenFile: provider.tokenFile, http: http() });
