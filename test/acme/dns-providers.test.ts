@@ -190,7 +190,6 @@ describe('messages of dynamic updates', () => {
     ttlSeconds: 60,
   });
   const request = signMessage(update, key, 1_700_000_000_000);
-  /** The same message as a reply signed for it: what both ends digest is symmetric but for the request's MAC. */
   const reply = (bytes: Buffer) => readReply(bytes)!;
 
   it('end in a TSIG under the name of the key', () => {
