@@ -138,6 +138,10 @@ describe('a login', () => {
     const pending = logIn();
     await ledger.change({ users: { gone: ['anna'] } });
     expect(await pending).toEqual({ kind: 'refused', why: 'password' });
+    await ledger.change({ users: { put: [newUser('anna', 'owner', [], annas, 0)] } });
+    const late = logIn();
+    await ledger.change({ users: { put: [newUser('anna', 'owner', [], { ...annas, hash: 'another' }, 0)] } });
+    expect(await late).toEqual({ kind: 'refused', why: 'password' });
   });
 
   it('keeps 200 sessions of a user, the latest used', async () => {
