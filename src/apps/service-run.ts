@@ -301,7 +301,7 @@ function failure(error: unknown): ReplacementEvent {
 }
 
 const secretWord = '(?:password|passwd|secret|token|api[_-]?key|authorization|credential|private[_-]?key)';
-const assignment = new RegExp(`(${secretWord}["']?\\s*[:=]\\s*)(?:bearer\\s+|basic\\s+)?["']?[^\\s"',;]+`, 'gi');
+const assignment = new RegExp(`(${secretWord}["']?\\s*[:=]\\s*)(?:bearer\\s+|basic\\s+)?["']?[^\\s"',;]+["']?`, 'gi');
 const userInfo = /(\w+:\/\/[^\s:/@]+:)[^\s@]+@/g;
 
 /** Programs print what they should not. */

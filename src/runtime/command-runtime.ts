@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import type { DeclaredProcess } from '../config/declared-apps.ts';
 import { environmentOf } from '../manifest/app.ts';
+import { effectiveReadiness } from '../manifest/readiness.ts';
 import { FreePorts } from './free-port.ts';
 import { isAlive, type LabelledProcess, processesWith, variableOf } from './process-table.ts';
 import {
@@ -69,6 +70,10 @@ export class CommandRuntime implements Runtime {
     }
     if (service.readiness?.type === 'log' && !managed) {
       problems.push(`${service.name} is ready by a line of its output, and nobody here starts it`);
+    }
+    const probe = effectiveReadiness(service);
+    if (probe !== null && probe.type !== 'log' && !ports.includes(probe.port)) {
+      problems.push(`${service.name} is asked for its readiness at port ${probe.port}, which only a container has`);
     }
     if (managed && service.secrets.length > 0) {
       problems.push(`${service.name} needs secrets, which only a container engine is given`);
