@@ -1,7 +1,7 @@
 // The names a manifest gives: apps, services, secrets, volumes, variables.
 // Invariant: a name that passes may be part of a path, a label, a DNS alias or a command line of an engine as it is.
 import { type Form, type JsonSchema, quote, Refusal, text } from '../config/form.ts';
-import type { Node } from '../config/syntax.ts';
+import { unrepeated } from './unrepeated.ts';
 
 /** Names that mean something else on every installation. */
 export const reservedNames = ['gordon', 'turnpike', 'registry', 'admin', 'localhost'] as const;
@@ -51,19 +51,6 @@ export const policyName: Form<string> = text(
   },
   { pattern: plainPattern, not: { pattern: '--' } },
 );
-
-/** A form that never repeats what was written, whatever it is: it may be a secret, or stand where one belongs. */
-export function unrepeated<T>(form: Form<T>, kinds: readonly Node['kind'][], why: string): Form<T> {
-  return {
-    ...form,
-    read(node, path, findings) {
-      if (kinds.includes(node.kind)) return form.read(node, path, findings);
-      const unquoted = node.kind === 'integer' || node.kind === 'float' || node.kind === 'boolean';
-      findings.error(path, unquoted ? `${why}: quote it` : why, form.accepts);
-      return undefined;
-    },
-  };
-}
 
 export const secretName: Form<string> = unrepeated(
   text(

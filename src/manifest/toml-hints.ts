@@ -2,6 +2,7 @@
 // Invariant: each is told once, with the form to write instead, and taken out, so that nobody complains of its parts.
 import type { Findings } from '../config/problem.ts';
 import { formatKey, type Node, type Path, type TableNode } from '../config/syntax.ts';
+import { judgePlainName } from './names.ts';
 import { serviceKeyNames } from './toml-keys.ts';
 
 export interface Repaired {
@@ -51,7 +52,7 @@ function takeEarlierSchema(entries: Map<string, Node>, findings: Findings): bool
 /** `[services.web]`, by the name that the table of the earlier schema gives. */
 function keyedForm(item: Node): string {
   const name = item.kind === 'table' ? item.entries.get('name') : undefined;
-  return name?.kind === 'string'
+  return name?.kind === 'string' && judgePlainName(name.value) === null
     ? `[services.${formatKey(name.value)}]`
     : 'one table for each service: [services.NAME]';
 }

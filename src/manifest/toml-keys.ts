@@ -34,9 +34,9 @@ import {
   plainNames,
   policyName,
   secretName,
-  unrepeated,
   variableNames,
 } from './names.ts';
+import { unrepeated } from './unrepeated.ts';
 import {
   commandLine,
   image,

@@ -5,7 +5,7 @@ import { type Form, list, quote, Refusal, text } from '../config/form.ts';
 import { duration, type ListenAddress, listenAddress } from '../config/values.ts';
 import { canonicalHost, isAddressLiteral } from '../model/host.ts';
 import { type ImageReference, imageForm, parseImage } from './image.ts';
-import { unrepeated } from './names.ts';
+import { unrepeated } from './unrepeated.ts';
 
 // ---- paths -----------------------------------------------------------------------------------------------------
 
