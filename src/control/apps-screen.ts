@@ -79,9 +79,16 @@ function serviceTable(services: readonly AppServiceStatus[], now: number, termin
       each.revision === null ? '-' : String(each.revision),
       each.addresses.join(', ') || '-',
       each.startedAt === null ? '-' : formatAge(now - each.startedAt),
-      each.restartUnsafe ? 'single-writer' : '',
+      [each.restartUnsafe ? 'single-writer' : '', restartWords(each, now)].filter(Boolean).join('; '),
     ]),
   );
+}
+
+function restartWords({ restarts: trouble }: AppServiceStatus, now: number): string {
+  if (trouble === null) return '';
+  const { restarts, reason, nextAt } = trouble;
+  const next = nextAt === null ? '' : `, again in ${Math.max(1, Math.ceil((nextAt - now) / 1000))} s`;
+  return `started again ${plural(restarts, 'time')}${next}: ${reason}`;
 }
 
 const stepWords: Readonly<Record<string, string>> = {

@@ -2,7 +2,7 @@
 // Invariant: pure over the book; nothing is asked of workers or of a runtime.
 import type { AppsBook } from '../apps/book.ts';
 import { addressesOf } from '../apps/deploy-run.ts';
-import type { DeployKind, Incarnation, Revision } from '../apps/state.ts';
+import type { ActiveService, DeployKind, Incarnation, Revision } from '../apps/state.ts';
 import type { App } from '../manifest/app.ts';
 import { diffApps } from '../manifest/diff.ts';
 import { formatImage } from '../manifest/image.ts';
@@ -51,13 +51,14 @@ export function appStatus(
   book: AppsBook,
   underWay: readonly DeployKind[],
   manifestTrouble: string | null,
+  restartsOf: RestartsOf,
 ): AppStatus {
   const { id, active, desired } = incarnation;
   const wanted = book.revision(id, desired)!.app;
   return {
     ...appRow(incarnation, book, underWay),
     pending: diffApps(active === null ? null : (book.revision(id, active)?.app ?? null), wanted),
-    serviceStates: serviceStates(incarnation, wanted, book),
+    serviceStates: serviceStates(incarnation, wanted, book, restartsOf),
     retiring: book.retiringOf(id).map(({ service, instance, phase, since }) => ({
       service,
       revision: instance.revision,
@@ -77,7 +78,14 @@ export function appStatus(
   };
 }
 
-function serviceStates({ id }: Incarnation, wanted: App, book: AppsBook): readonly AppServiceStatus[] {
+type RestartsOf = (service: ActiveService) => AppServiceStatus['restarts'];
+
+function serviceStates(
+  { id }: Incarnation,
+  wanted: App,
+  book: AppsBook,
+  restartsOf: RestartsOf,
+): readonly AppServiceStatus[] {
   const active = new Map(book.activeOf(id).map((each) => [each.name, each]));
   const names = [...new Set([...active.keys(), ...wanted.services.map(({ name }) => name)])].sort();
   return names.map((name): AppServiceStatus => {
@@ -90,6 +98,7 @@ function serviceStates({ id }: Incarnation, wanted: App, book: AppsBook): readon
       addresses: addressesOf(now),
       startedAt: now?.instance?.startedAt ?? null,
       managed: now?.instance?.managed ?? false,
+      restarts: now === null ? null : restartsOf(now),
       restartUnsafe: isSingleWriter(service),
     };
   });

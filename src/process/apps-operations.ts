@@ -1,6 +1,7 @@
 // What the running process can be asked of its apps: the apps' part of the interface between process/ and control/.
 // Invariant: plain data that may leave the process. Values of public environment are in `show` only, secrets nowhere.
 import type { Applied } from '../apps/apps.ts';
+import type { RestartTrouble } from '../apps/reconciler.ts';
 import type { DeployProgress, DeployReport } from '../apps/reports.ts';
 import type { Deploy, DeployKind } from '../apps/state.ts';
 import type { Problem } from '../config/problem.ts';
@@ -134,6 +135,8 @@ export interface AppServiceStatus {
   readonly startedAt: number | null;
   /** Started and stopped by Turnpike. */
   readonly managed: boolean;
+  /** It ended and was, or will be, started again; null: it runs by itself. */
+  readonly restarts: RestartTrouble | null;
   readonly restartUnsafe: boolean;
 }
 

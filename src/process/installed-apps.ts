@@ -184,7 +184,9 @@ export class InstalledApps implements AppOperations {
   async status(app: string): Promise<AppStatus> {
     const incarnation = this.#find(app);
     const trouble = this.#directory.troubleOf(app);
-    return appStatus(incarnation, this.#options.book, this.#apps.underWay(app), trouble);
+    return appStatus(incarnation, this.#options.book, this.#apps.underWay(app), trouble, (each) =>
+      this.#apps.troubleOf(each),
+    );
   }
 
   async upstream(): Promise<readonly UpstreamRow[]> {

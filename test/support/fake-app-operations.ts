@@ -71,6 +71,7 @@ export function fakeAppOperations(over: Partial<AppOperations> = {}): AppOperati
           startedAt: 0,
           managed: true,
           restartUnsafe: false,
+          restarts: null,
         },
       ],
       retiring: [],
