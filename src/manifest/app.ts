@@ -346,3 +346,8 @@ export function environmentOf(app: App, service: AppService): readonly Variable[
 export function exportsLogs(app: App, service: AppService): boolean {
   return service.telemetryLogs ?? app.telemetryLogs;
 }
+
+/** Names of the shared networks that the service joins, sorted. */
+export function sharedNetworksOf(app: App, service: AppService): readonly string[] {
+  return app.sharedNetworks.filter(({ services }) => services.includes(service.name)).map(({ network }) => network);
+}

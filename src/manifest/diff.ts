@@ -1,7 +1,7 @@
 // What differs between two revisions of an app, as names: `env/KEY`, `service/web/env/KEY`, `service/web/devices`.
 // Invariant: never a value, so a diff may be printed and logged; the order in which things were written is no difference.
 import { canonicalJson, digestOf } from '../model/digest.ts';
-import { type App, type AppService, defaultStopGraceMs, environmentOf, exportsLogs } from './app.ts';
+import { type App, type AppService, defaultStopGraceMs, environmentOf, exportsLogs, sharedNetworksOf } from './app.ts';
 
 /**
  * One entry for each thing added, removed or changed, sorted. `null` stands for "no such revision": everything of the
@@ -23,12 +23,12 @@ export function changesAppEnv(from: App, to: App): boolean {
 
 /**
  * Equal digests: the service need not be recreated as far as the manifest goes; the digest of its image and the versions of
- * its secrets count besides. Schedules and backups follow the declaration without a new container, and so do memberships of
- * shared networks.
+ * its secrets count besides. Schedules and backups follow the declaration without a new container.
  */
 export function serviceDigest(app: App, service: AppService): string {
   const { databases: _databases, backup: _backup, telemetryLogs: _logs, ...rest } = service;
-  return digestOf({ ...rest, env: environmentOf(app, service), logs: exportsLogs(app, service) });
+  const env = environmentOf(app, service);
+  return digestOf({ ...rest, env, logs: exportsLogs(app, service), networks: sharedNetworksOf(app, service) });
 }
 
 /** The whole manifest: equal digests mean that applying it again changes nothing. */

@@ -409,9 +409,19 @@ describe('the digest of a service', () => {
     ['telemetry of the app', '[env]', '[telemetry]\nlogs = false\n[env]', true],
     ['the schedule of a backup', '"daily"', '"hourly"', false],
     ['what is backed up', 'postgres = ["main"]', 'postgres = []', false],
-    ['a shared network', '"backend"', '"other"', false],
+    ['a shared network', '"backend"', '"other"', true],
   ])('%s', (_what, from, to, changes) => {
     expect(digest(full.replace(from, to)) !== digest(full)).toBe(changes);
+  });
+
+  test('does not change with a shared network of another service', () => {
+    const app = (services: string): App =>
+      toml(web(`[services.db]\nimage = "postgres:17"\n[[network.shared]]\nnetwork = "n"\nservices = [${services}]`));
+    const [one, other] = [app('"web"'), app('"web", "db"')];
+    const of = (each: App, name: string): string =>
+      serviceDigest(each, each.services.find((found) => found.name === name)!);
+    expect(of(other, 'web')).toBe(of(one, 'web'));
+    expect(of(other, 'db')).not.toBe(of(one, 'db'));
   });
 
   test('does not change when the service sets a variable that the app had set alike', () => {
