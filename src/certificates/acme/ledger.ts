@@ -91,7 +91,7 @@ export function roomFor(
     const times = ledger.failedValidations.filter((each) => each.name === name).map((each) => each.at);
     later(failedValidations, times, `${failedValidations.count} failed validations of ${name} within an hour`);
   }
-  if (exempt) return room;
+  if (exempt || ledger.orders.length === 0) return room;
   const limits = limitsOf(directory);
   const counted = ledger.orders.filter((each) => each.directory === directory && !each.exempt);
   const times = (records: readonly OrderRecord[]): readonly number[] => records.map(({ at }) => at);
@@ -131,9 +131,19 @@ export function pruned(ledger: Ledger, now: number): Ledger {
 /** The domain that its owner registered, by the public suffix list; an address stands for itself. */
 export function registeredDomain(name: string): string {
   if (isAddressLiteral(name)) return name;
-  const host = name.startsWith('*.') ? name.slice(2) : name;
-  return getDomain(host, { allowPrivateDomains: true }) ?? host;
+  let domain = registered.get(name);
+  if (domain === undefined) {
+    const host = name.startsWith('*.') ? name.slice(2) : name;
+    domain = getDomain(host, { allowPrivateDomains: true }) ?? host;
+    if (registered.size >= registeredMax) registered.clear();
+    registered.set(name, domain);
+  }
+  return domain;
 }
+
+/** Looked up before: the list is long, and a plan asks for the same names again and again. */
+const registered = new Map<string, string>();
+const registeredMax = 10_000;
 
 function freeAt({ count, windowMs }: Limit, times: readonly number[], now: number): number {
   const span = windowMs + marginMs;
