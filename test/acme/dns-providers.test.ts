@@ -76,7 +76,7 @@ describe('Cloudflare, as a local server that answers like its API', () => {
     { name: '_acme-challenge.app.example.org', value: 'two' },
   ];
   const keeper = (): CloudflareKeeper =>
-    new CloudflareKeeper({ tokenFile: file('token', 'secret-token\n'), http, base });
+    new CloudflareKeeper({ tokenFile: file('token', ' secret-token \r\nof ops@example.org\n'), http, base });
   const zones = (line: string) => (line.includes('name=example.org') ? ok([{ id: 'z1' }]) : ok([]));
 
   it('finds the zone once, adds every value as a record of its own, and shows the token in a header only', async () => {
@@ -130,6 +130,12 @@ describe('Cloudflare, as a local server that answers like its API', () => {
       'Cloudflare: no access for … (10000)',
       7000,
     ]);
+  });
+
+  it('is not asked with a token that is not there', async () => {
+    const empty = new CloudflareKeeper({ tokenFile: file('empty', '\ntoken\n'), http, base });
+    expect((await failureOf(empty.add(records, unhurried))).detail).toMatch(/empty: its first line is empty$/);
+    expect(asked).toEqual([]);
   });
 
   it('says that no zone is within reach', async () => {

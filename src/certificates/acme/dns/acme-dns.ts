@@ -4,7 +4,7 @@
 import { AcmeFailure } from '../failure.ts';
 import type { HttpClient } from '../http.ts';
 import { printable, retryAfter } from '../problem.ts';
-import { readSecret } from './secret-file.ts';
+import { readSecretText } from './secret-file.ts';
 import type { TxtKeeper, TxtRecord } from './txt-keeper.ts';
 
 export interface AcmeDnsOptions {
@@ -35,7 +35,7 @@ export class AcmeDnsKeeper implements TxtKeeper {
 
   async add(records: readonly TxtRecord[], signal: AbortSignal): Promise<void> {
     const { credentialsFile, http, url } = this.#options;
-    const registrations = readRegistrations(await readSecret(credentialsFile), credentialsFile);
+    const registrations = readRegistrations(await readSecretText(credentialsFile), credentialsFile);
     const counts = new Map<string, number>();
     for (const { name } of records) {
       const count = (counts.get(name) ?? 0) + 1;

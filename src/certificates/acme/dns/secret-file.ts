@@ -3,16 +3,19 @@
 import { readFile } from 'node:fs/promises';
 import { AcmeFailure } from '../failure.ts';
 
-/** Without the line end that editors add. */
+/** The first line. */
 export async function readSecret(file: string): Promise<string> {
-  let text: string;
+  const [line = ''] = (await readSecretText(file)).split('\n');
+  const secret = line.trim();
+  if (secret === '') throw new AcmeFailure('presentation', `${file}: its first line is empty`);
+  return secret;
+}
+
+export async function readSecretText(file: string): Promise<string> {
   try {
-    text = await readFile(file, 'utf8');
+    return await readFile(file, 'utf8');
   } catch (error) {
     const { code = 'unreadable' } = error as NodeJS.ErrnoException;
     throw new AcmeFailure('presentation', `${file}: cannot be read (${code})`, { cause: error });
   }
-  const secret = text.trim();
-  if (secret === '') throw new AcmeFailure('presentation', `${file} is empty`);
-  return secret;
 }
