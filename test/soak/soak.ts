@@ -29,8 +29,8 @@ export interface SoakReport {
 const miB = 1024 * 1024;
 /** By how much the memory of a process may rise over the second half: what a collector leaves lying about. */
 const mostGainMiB = 24;
-/** With less than this, a slope says nothing. */
-const leastSlopeSeconds = 60;
+/** With less than this, a slope is that of a heap that has not been swept yet. */
+const leastSlopeSeconds = 120;
 /** For what is in work at a switch. */
 const drainMs = 3000;
 /** Gauges that count what is being worked on. */
