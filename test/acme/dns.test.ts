@@ -149,7 +149,7 @@ present) curl -s -f -d "{\\"host\\":\\"$3\\",\\"value\\":\\"$4\\"}" ${url}/set-t
 cleanup) curl -s -f -d "{\\"host\\":\\"$3\\"}" ${url}/clear-txt ;;
 esac`,
     );
-    const keeper = new ExecKeeper({ command: hook.command, timeoutMs: 5000, clock: systemClock });
+    const keeper = new ExecKeeper({ command: hook.command, timeoutMs: 20_000, clock: systemClock });
     const issuer = issuerWith(other, challenges(keeper, other.dns, 53));
     const issued = await issuer.issue(wish(['exec.test', '*.exec.test'], byDns), unhurried);
     expect(namesOf(new X509Certificate(issued.chain)).toSorted()).toEqual(['*.exec.test', 'exec.test']);
@@ -163,7 +163,7 @@ esac`,
 
   it('that fails is quoted, and cleans up all the same', async () => {
     const hook = program('failing', 'echo "no such zone" >&2; test "$2" = cleanup');
-    const keeper = new ExecKeeper({ command: hook.command, timeoutMs: 5000, clock: systemClock });
+    const keeper = new ExecKeeper({ command: hook.command, timeoutMs: 20_000, clock: systemClock });
     const issuer = issuerWith(other, challenges(keeper, other.dns, 53));
     const failure = await failureOf(issuer.issue(wish(['exec.test', '*.exec.test'], byDns), unhurried));
     expect([failure.kind, failure.detail]).toEqual([

@@ -68,7 +68,7 @@ export class Named {
     const named = new Named(port, directory, child);
     const [first = ''] = Object.keys(zones);
     const isUp = async (): Promise<boolean> => (await named.txt(first)) !== null;
-    await until('named', isUp, { timeoutMs: 10_000, everyMs: 50, seen: () => output });
+    await until('named', isUp, { timeoutMs: 30_000, everyMs: 50, seen: () => output });
     return named;
   }
 

@@ -112,7 +112,7 @@ export class Pebble {
       const records = await running.#dnsAsk('clear-txt', { host: 'start.test.' }).catch(() => false);
       return reply?.status === 200 && records !== false;
     };
-    await until('pebble', answers, { timeoutMs: 10_000, everyMs: 30, seen: () => running.#output });
+    await until('pebble', answers, { timeoutMs: 30_000, everyMs: 30, seen: () => running.#output });
     return running;
   }
 
