@@ -1,15 +1,18 @@
 // Services as containers of an engine.
 // Invariant: everything that a launch needs is proved to be there before anything is made; what is made carries our labels
 // from its first moment, so that a crash at any point leaves nothing that cannot be found again.
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import { formatImage, type ImagePolicy, refuseImage } from '../manifest/image.ts';
+import type { ProbeResult } from '../switchover/probe-result.ts';
 import type { Container } from './containers.ts';
 import { type Engine, requireDevices } from './engine.ts';
 import { EngineError } from './engine-client.ts';
-import { aliasesOf, containerSpec, type LaunchFacts, launchName } from './launch-spec.ts';
+import { probeFromInside } from './inside-probe.ts';
+import { aliasesOf, containerSpec, hasPrivateNetwork, type LaunchFacts, launchName } from './launch-spec.ts';
 import {
   appIdOf,
   appLabels,
@@ -26,6 +29,7 @@ import {
   type Launch,
   type LaunchCheck,
   type PortBackend,
+  type PortProbe,
   type Runtime,
   type Started,
   type StopStep,
@@ -197,6 +201,19 @@ export class ContainerRuntime implements Runtime {
     }
   }
 
+  async probeInside(instance: InstanceRef, probe: PortProbe, signal: AbortSignal): Promise<ProbeResult> {
+    const engine = await this.#options.engine();
+    const found = (await engine.containers.list()).find(({ mark }) => mark.instance === instance.id);
+    const container = found === undefined ? null : await engine.containers.inspect(found.id);
+    if (found === undefined || container === null) return { ok: false, detail: 'it is gone' };
+    const own = privateNetworkName(found.mark);
+    const [network, address] = Object.entries(container.addresses).find(([name]) => name === own) ??
+      Object.entries(container.addresses).find(([, each]) => each !== '') ?? ['', ''];
+    if (address === '') return { ok: false, detail: 'it has no address in a network' };
+    const mark = { ...found.mark, instance: randomUUID() };
+    return probeFromInside(engine, { mark, image: container.image, network, address }, probe, signal);
+  }
+
   async leave(incarnation: string): Promise<void> {
     const engine = await this.#options.engine();
     if (this.#starting > 0) return;
@@ -311,8 +328,7 @@ export class ContainerRuntime implements Runtime {
   }
 
   async #networks(engine: Engine, { app, service }: Launch, mark: InstanceMark): Promise<void> {
-    const policy = service.shape?.security.networkPolicy ?? 'isolated';
-    if (policy !== 'host' && service.shape?.network == null) {
+    if (hasPrivateNetwork(service.shape)) {
       await engine.networks.ensure(privateNetworkName(mark), appLabels(mark));
     }
     for (const { network, services } of app.sharedNetworks) {

@@ -67,9 +67,15 @@ export function aliasesOf(service: string, shape: ContainerShape | null): readon
   return [...new Set([service, ...(shape?.networkAliases ?? [])])];
 }
 
+/** What `network` names, else what the policy means: the machine's, the engine's, or one of the app's own. */
 function networkOf(shape: ContainerShape | null, mark: InstanceMark): string {
-  if (shape?.security.networkPolicy === 'host') return 'host';
-  return shape?.network ?? privateNetworkName(mark);
+  if (hasPrivateNetwork(shape)) return privateNetworkName(mark);
+  return shape?.network ?? shape?.security.networkPolicy ?? privateNetworkName(mark);
+}
+
+/** A network of its own, that only services of the app join. */
+export function hasPrivateNetwork(shape: ContainerShape | null): boolean {
+  return shape === null || (shape.network === null && shape.security.networkPolicy === 'isolated');
 }
 
 function securityOf(shape: ContainerShape | null): ContainerSecurity {
