@@ -132,10 +132,8 @@ function checkTls(config: Config, findings: Findings): void {
 const unserved: readonly Path[] = [
   ['backups'],
   ['telemetry'],
-  ['gate', 'skip_interfaces'],
   ['gate', 'tor'],
   ['gate', 'forward_auth'],
-  ['gate', 'oidc'],
 ];
 
 function checkServed(findings: Findings): void {

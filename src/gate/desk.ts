@@ -23,6 +23,22 @@ export interface DeskQuestions {
     ask: { readonly secret: string; readonly user: string; readonly password: string; readonly caller: Caller };
     answer: LoginAnswer;
   };
+  /** A login by the issuer. Null: it cannot be asked. */
+  ssoBegin: {
+    ask: {
+      /** Hash of the browser's mark. */
+      readonly visit: string;
+      readonly redirectUri: string;
+      readonly returnTo: string;
+      /** Of the name that sent the browser here. */
+      readonly awayVisit: string;
+    };
+    answer: { readonly url: string } | null;
+  };
+  ssoEnd: {
+    ask: { readonly url: string; readonly visit: string; readonly caller: Caller };
+    answer: SsoAnswer | null;
+  };
   /** Ends the session, or every session of its user. By hash: the id stays with the worker. */
   logout: { ask: { readonly session: string; readonly everywhere: boolean }; answer: 'ended' };
   /** A one-time code that takes a session of this host over to another one. */
@@ -50,6 +66,11 @@ export type LoginAnswer =
   /** `code`: the password is right, and a code of the authenticator is missing or wrong. */
   | { readonly kind: 'refused'; readonly why: 'password' | 'code' | 'setup' | 'weak' | 'name' }
   | { readonly kind: 'throttled'; readonly retryAfterSeconds: number };
+
+/** `sso`: the issuer's answer is none; `stranger`: it knows them and they may not log in; `name`: it is taken, or unfit. */
+export type SsoAnswer =
+  | { readonly kind: 'ok'; readonly id: string; readonly returnTo: string; readonly awayVisit: string }
+  | { readonly kind: 'refused'; readonly why: 'sso' | 'stranger' | 'name' };
 
 export type DeskTopic = keyof DeskQuestions;
 export type DeskQuestion = {

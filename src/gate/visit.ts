@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { clearSession, isId, setSession, setVisit } from './cookies.ts';
 import { hashOf, type LiveSession } from './credentials.ts';
-import type { Caller, LoginAnswer } from './desk.ts';
+import type { Caller, LoginAnswer, SsoAnswer } from './desk.ts';
 import { formToken, isFormToken } from './form-token.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
 import { canonicalOrigin } from './origin.ts';
@@ -53,6 +53,12 @@ const refusals = {
   name: 'A name has 1 to 64 lower-case letters, digits, or . _ @ + -',
 } as const satisfies Record<Extract<LoginAnswer, { kind: 'refused' }>['why'], string>;
 
+const ssoRefusals = {
+  sso: 'That login was used already, took too long, or was not finished.',
+  stranger: 'You are known there, but may not log in here.',
+  name: 'Your name there is somebody else here, or cannot be a name here.',
+} as const satisfies Record<Extract<SsoAnswer, { kind: 'refused' }>['why'], string>;
+
 export async function answerVisit(request: VisitRequest, keeper: Gatekeeper): Promise<VisitReply> {
   const { method } = request;
   const url = new URL(request.target, request.ownOrigin);
@@ -75,6 +81,12 @@ export async function answerVisit(request: VisitRequest, keeper: Gatekeeper): Pr
       return reads ? showLogout(request, keeper) : takeLogout(request, keeper);
     case 'setup':
       return reads ? showSetup(request, url.searchParams, keeper) : takeSetup(request, keeper);
+    case 'sso':
+      if (reads) return leaveForIssuer(request, url.searchParams, keeper);
+      break;
+    case 'sso/callback':
+      if (reads) return comeFromIssuer(request, url.href, keeper);
+      break;
     case 'callback':
       if (reads) return takeCallback(request, url.searchParams, keeper);
   }
@@ -104,7 +116,7 @@ async function showLogin(request: VisitRequest, query: URLSearchParams, keeper: 
   const visit = query.get('v') ?? '';
   // Who is logged in here goes on at once; on another name, with a session for that one.
   if (request.session !== null) return goOn(request, request.session.row.hash, wanted, visit, [], keeper);
-  return withForm(request, (token) => loginForm(request, token, wanted, visit, '', null, false), 200, keeper);
+  return withForm(request, (token) => loginForm(request, keeper, token, wanted, visit, '', null, false), 200, keeper);
 }
 
 async function takeLogin(request: VisitRequest, keeper: Gatekeeper): Promise<VisitReply> {
@@ -119,12 +131,14 @@ async function takeLogin(request: VisitRequest, keeper: Gatekeeper): Promise<Vis
     return goOn(request, hashOf(answer.id), wanted, visit, [cookie], keeper);
   }
   const askCode = answer?.kind === 'refused' && answer.why === 'code';
-  const page = (token: string): Page => loginForm(request, token, wanted, visit, user, problemOf(answer), askCode);
+  const page = (token: string): Page =>
+    loginForm(request, keeper, token, wanted, visit, user, problemOf(answer), askCode);
   return { ...withForm(request, page, statusOf(answer), keeper), retryAfterSeconds: waitOf(answer) };
 }
 
 function loginForm(
   request: VisitRequest,
+  keeper: Gatekeeper,
   token: string,
   wanted: string | null,
   visit: string,
@@ -141,6 +155,7 @@ function loginForm(
     problem,
     askCode,
     onward: away?.origin ?? null,
+    singleSignOn: keeper.lifetimes.singleSignOn,
   });
 }
 
@@ -183,6 +198,36 @@ async function takeCallback(request: VisitRequest, query: URLSearchParams, keepe
   if (answer === null) return stale;
   const cookie = setSession(answer.id, request.secure, keeper.lifetimes.sessionAbsoluteMs);
   return redirect(returnPath(answer.returnTo, request.ownOrigin), [cookie]);
+}
+
+// ---- an issuer -------------------------------------------------------------------------------------------------
+
+async function leaveForIssuer(request: VisitRequest, query: URLSearchParams, keeper: Gatekeeper): Promise<VisitReply> {
+  const [visit] = request.visits;
+  const again = redirect(`${reservedPath}login`, []);
+  if (keeper.lifetimes.singleSignOn === null || visit === undefined || request.visits.length > 1) return again;
+  const answer = await keeper.desk.ask('ssoBegin', {
+    visit: hashOf(visit),
+    redirectUri: `${request.ownOrigin}${reservedPath}sso/callback`,
+    returnTo: query.get('rd') ?? '/',
+    awayVisit: query.get('v') ?? '',
+  });
+  if (answer !== null) return redirect(answer.url, []);
+  return plain(503, 'Please try again', 'The service that you log in with cannot be reached.', `${reservedPath}login`);
+}
+
+async function comeFromIssuer(request: VisitRequest, url: string, keeper: Gatekeeper): Promise<VisitReply> {
+  const [visit] = request.visits;
+  const none = { kind: 'refused', why: 'sso' } as const;
+  const answer =
+    visit === undefined || request.visits.length > 1
+      ? none
+      : ((await keeper.desk.ask('ssoEnd', { url, visit: hashOf(visit), caller: callerOf(request) })) ?? none);
+  if (answer.kind === 'refused') {
+    return plain(403, 'Not logged in', ssoRefusals[answer.why], `${reservedPath}login`);
+  }
+  const cookie = setSession(answer.id, request.secure, keeper.lifetimes.sessionAbsoluteMs);
+  return goOn(request, hashOf(answer.id), answer.returnTo, answer.awayVisit, [cookie], keeper);
 }
 
 // ---- logout ----------------------------------------------------------------------------------------------------

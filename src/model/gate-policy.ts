@@ -20,6 +20,7 @@ export const defaultGateSettings: GateSettings = {
   sessionIdleMs: 7 * day,
   sessionAbsoluteMs: 30 * day,
   dashboardOrigins: [],
+  singleSignOn: null,
   https: 'allow',
 };
 

@@ -147,12 +147,14 @@ export interface RawFallback {
 }
 
 export type TlsPolicy = 'auto' | 'always' | 'never';
+/** `either`: a port of the gate serves plaintext and TLS alike, whatever name it is called by, and reserves no name. */
+export type HostTls = TlsPolicy | 'either';
 
 export interface Host {
   /** Canonical exact host, `*.suffix` (exactly one label) or `*` (catch-all). IPv6 in brackets. */
   readonly pattern: string;
   readonly origin: string;
-  readonly tls: TlsPolicy;
+  readonly tls: HostTls;
   /** Names of the entrypoints that serve it. */
   readonly entrypoints: readonly string[];
   readonly minVersion: '1.2' | '1.3';
@@ -445,6 +447,8 @@ export interface GateSettings {
   readonly sessionAbsoluteMs: number;
   /** Canonical origins besides the dashboard's own that may frame gated and open apps. */
   readonly dashboardOrigins: readonly string[];
+  /** What the login page calls the issuer by which people may log in; null: there is none. */
+  readonly singleSignOn: string | null;
   /** `prefer`: navigations on gate-taken ports are sent to https. */
   readonly https: 'allow' | 'prefer';
 }

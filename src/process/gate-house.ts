@@ -8,6 +8,7 @@ import type { CredentialsDelta } from '../gate/credentials.ts';
 import type { DeskAnswer, DeskQuestion, UsageReport } from '../gate/desk.ts';
 import { originOf } from '../gate/origin.ts';
 import { reservedPath } from '../gate/return-path.ts';
+import { digestOf } from '../model/digest.ts';
 import { endsTls } from '../model/entrypoint-protocol.ts';
 import { defaultGateSettings } from '../model/gate-policy.ts';
 import type { GatePart, GateSettings, Route, RouteGate, RoutingPart } from '../model/snapshot.ts';
@@ -15,6 +16,7 @@ import { GateLedger, type Spread } from './gate-ledger.ts';
 import { GateOffice } from './gate-office.ts';
 import { GateOverrides } from './gate-overrides.ts';
 import { Passwords } from './gate-passwords.ts';
+import { SingleSignOn } from './gate-sso.ts';
 import { GateStore } from './gate-store.ts';
 import type { StateStore } from './state-store.ts';
 
@@ -37,6 +39,7 @@ export class GateHouse {
   readonly #office: GateOffice;
   readonly #watch: PathWatch;
   #declared: DeclaredGate | null = null;
+  #sso: SingleSignOn | null = null;
   #gates: readonly RouteGate[] = [];
 
   constructor(deps: GateHouseDeps) {
@@ -54,6 +57,7 @@ export class GateHouse {
       passwords: this.passwords,
       lifetimes: () => settingsOf(this.#declared),
       throttled: deps.throttled,
+      sso: () => this.#sso,
     });
     this.#watch = new PathWatch({ clock, log, quietMs: 50, onChange: () => this.#publishSoon() });
   }
@@ -81,6 +85,9 @@ export class GateHouse {
   /** This configuration is in force. */
   adopt(declared: DeclaredGate): void {
     this.#declared = declared;
+    const { oidc } = declared;
+    const same = digestOf(this.#sso?.declared ?? null) === digestOf(oidc);
+    if (!same) this.#sso = oidc === null ? null : new SingleSignOn(oidc, this.#deps.clock, this.#deps.log);
   }
 
   /** Every worker serves this routing. */
@@ -101,12 +108,15 @@ export class GateHouse {
 
   /** Once, at the start: the way in for the first user. Null: there is one already, or nothing to log in to. */
   setupLink(routing: RoutingPart): string | null {
-    const gated = routing.hosts.filter(({ routes }) => routes.some(isGates));
-    const host = gated.find(({ routes }) => routes.some(({ action }) => action.kind === 'gate')) ?? gated[0];
+    const gated = routing.hosts.filter(({ routes, entrypoints }) => entrypoints.length > 0 && routes.some(isGates));
+    const named = gated.filter(({ tls }) => tls !== 'either');
+    const host =
+      named.find(({ routes }) => routes.some(({ action }) => action.kind === 'gate')) ?? named[0] ?? gated[0];
     const secret = host === undefined ? null : this.#office.offerSetup();
     if (host === undefined || secret === null) return null;
     const served = routing.entrypoints.filter(({ name }) => host.entrypoints.includes(name));
-    const secure = host.tls === 'never' ? undefined : served.find(({ protocol }) => endsTls(protocol));
+    const secure =
+      host.tls === 'never' || host.tls === 'either' ? undefined : served.find(({ protocol }) => endsTls(protocol));
     const { publicPort, port } = secure ?? served[0]!;
     const name = host.pattern.replace(/^\*(\.|$)/, 'localhost$1');
     return `${originOf(secure !== undefined, name, publicPort ?? port)}${reservedPath}setup?code=${secret}`;
@@ -152,6 +162,14 @@ function isGates({ gate, action }: Route): boolean {
 
 function settingsOf(gate: DeclaredGate | null): GateSettings {
   if (gate === null) return defaultGateSettings;
-  const { host, port, written, sessionIdleMs, sessionAbsoluteMs, dashboardOrigins, https } = gate;
-  return { host, port: written ? port : null, sessionIdleMs, sessionAbsoluteMs, dashboardOrigins, https };
+  const { host, port, written, sessionIdleMs, sessionAbsoluteMs, dashboardOrigins, https, oidc } = gate;
+  return {
+    host,
+    port: written ? port : null,
+    sessionIdleMs,
+    sessionAbsoluteMs,
+    dashboardOrigins,
+    singleSignOn: oidc?.name ?? null,
+    https,
+  };
 }

@@ -12,10 +12,12 @@ import type {
   DeskQuestions,
   Handover,
   LoginAnswer,
+  SsoAnswer,
   UsageReport,
 } from '../gate/desk.ts';
 import type { GateLedger } from './gate-ledger.ts';
 import type { Passwords } from './gate-passwords.ts';
+import type { SingleSignOn, SsoPerson } from './gate-sso.ts';
 import type { StoredSession, StoredUser } from './gate-store.ts';
 import { LoginThrottle } from './gate-throttle.ts';
 import { totpStep } from './gate-totp.ts';
@@ -27,6 +29,8 @@ export interface OfficeDeps {
   readonly ledger: GateLedger;
   readonly passwords: Passwords;
   readonly lifetimes: () => Lifetimes;
+  /** Null: nobody logs in by an issuer. */
+  readonly sso: () => SingleSignOn | null;
   /** Workers tell these addresses to wait. */
   readonly throttled: (addresses: readonly (readonly [address: string, until: number])[]) => void;
 }
@@ -85,6 +89,10 @@ export class GateOffice {
         return this.#login(question.ask);
       case 'setup':
         return this.#setup(question.ask);
+      case 'ssoBegin':
+        return this.#ssoBegin(question.ask);
+      case 'ssoEnd':
+        return this.#ssoEnd(question.ask);
       case 'logout':
         return this.#logout(question.ask);
       case 'handOver':
@@ -110,7 +118,7 @@ export class GateOffice {
     }
     // The user may have been removed, or given another password, while this one was being checked.
     const account = ledger.users.get(name);
-    if (!right || account === undefined || account.password !== stored) {
+    if (!right || account === undefined || stored === null || account.password !== stored) {
       log.warn('gate-login-failed', { address, known: account !== undefined });
       return { kind: 'refused', why: 'password' };
     }
@@ -176,6 +184,27 @@ export class GateOffice {
     const surplus = others.slice(sessionsMax - 1).map(({ hash }) => hash);
     await ledger.change({ sessions: { put: [session], gone: [...gone, ...surplus] } });
     return id;
+  }
+
+  // ---- an issuer -------------------------------------------------------------------------------------------------
+
+  async #ssoBegin(ask: DeskQuestions['ssoBegin']['ask']): Promise<DeskQuestions['ssoBegin']['answer']> {
+    const url = await this.#deps.sso()?.begin(ask);
+    return url === undefined ? null : { url };
+  }
+
+  async #ssoEnd({ url, visit, caller }: DeskQuestions['ssoEnd']['ask']): Promise<SsoAnswer> {
+    const { ledger, log, clock } = this.#deps;
+    const ended = (await this.#deps.sso()?.end(url, visit)) ?? null;
+    if (ended === null) return { kind: 'refused', why: 'sso' };
+    const { person, purpose } = ended;
+    if (person === null) return { kind: 'refused', why: 'stranger' };
+    const user = userOf(person, ledger.users, clock.now());
+    if (user === null) return { kind: 'refused', why: 'name' };
+    await ledger.change({ users: { put: [user] } });
+    const id = await this.#begin(user.name, newSecret(), caller);
+    log.info('gate-login', { user: user.name, address: caller.address, issuer: person.issuer });
+    return { kind: 'ok', id, returnTo: purpose.returnTo, awayVisit: purpose.awayVisit };
   }
 
   // ---- logout ----------------------------------------------------------------------------------------------------
@@ -272,6 +301,20 @@ export class GateOffice {
       log.error('gate-uses-not-saved', { err: error });
     }
   }
+}
+
+/** Null: the name is somebody else's, or fit for nobody. Rights to apps are the operator's to give; owners come and go. */
+export function userOf(
+  { issuer, subject, name, owner }: SsoPerson,
+  users: ReadonlyMap<string, StoredUser>,
+  now: number,
+): StoredUser | null {
+  const role = owner ? 'owner' : 'user';
+  for (const user of users.values()) {
+    if (user.sso?.issuer === issuer && user.sso.subject === subject) return { ...user, role };
+  }
+  if (!isUserName(name) || users.has(name)) return null;
+  return { ...newUser(name, role, [], null, now), sso: { issuer, subject } };
 }
 
 function newSecret(): string {

@@ -13,7 +13,10 @@ export const gateSchema = `
 `;
 
 export interface StoredUser extends UserRow {
-  readonly password: StoredPassword;
+  /** Null: the issuer alone logs them in. */
+  readonly password: StoredPassword | null;
+  /** Whom the issuer knows them as; missing or null: nobody. */
+  readonly sso?: { readonly issuer: string; readonly subject: string } | null;
   /** Base32; null: the password alone logs in. `lastStep`: no code of this or an earlier one is taken again. */
   readonly totp: { readonly secret: string; readonly lastStep: number } | null;
   readonly createdAt: number;

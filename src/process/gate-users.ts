@@ -21,7 +21,7 @@ export function newUser(
   name: string,
   role: StoredUser['role'],
   apps: readonly string[],
-  password: StoredPassword,
+  password: StoredPassword | null,
   now: number,
 ): StoredUser {
   return { name, role, apps, password, totp: null, createdAt: now };

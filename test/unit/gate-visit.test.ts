@@ -256,6 +256,48 @@ describe('a login on one name for the others', () => {
   });
 });
 
+describe('a login by an issuer', () => {
+  beforeEach(() => {
+    keeper.follow({ ...defaultGateSettings, singleSignOn: 'Log in with <Home>' }, 'key');
+  });
+
+  it('is offered on the page, and sends the browser there and back', async () => {
+    const page = await answerVisit(request({ target: '/.turnpike/login?rd=/x%3Fa' }), keeper);
+    expect(page.page!.html).toContain('href="/.turnpike/sso?rd=%2Fx%3Fa&#38;v=">Log in with &#60;Home&#62;</a>');
+    desk.answer = () => ({ url: 'https://id.test/authorize?x' });
+    const away = await answerVisit(request({ target: '/.turnpike/sso?rd=/x' }), keeper);
+    expect([away.status, away.location]).toEqual([303, 'https://id.test/authorize?x']);
+    expect(desk.asked[0]).toEqual({
+      topic: 'ssoBegin',
+      ask: { visit: hashOf(visit), redirectUri: `${origin}/.turnpike/sso/callback`, returnTo: '/x', awayVisit: '' },
+    });
+    desk.answer = () => ({ kind: 'ok', id: newId, returnTo: '/x', awayVisit: '' });
+    const back = await answerVisit(request({ target: '/.turnpike/sso/callback?code=c&state=s' }), keeper);
+    expect([back.status, back.location, back.cookies[0]?.split(';', 1)[0]]).toEqual([
+      303,
+      '/x',
+      `__Host-turnpike_session=${newId}`,
+    ]);
+    desk.answer = () => ({ kind: 'ok', id: newId, returnTo: 'https://evil.test/', awayVisit: '' });
+    expect((await answerVisit(request({ target: '/.turnpike/sso/callback?code=c&state=s' }), keeper)).location).toBe(
+      '/',
+    );
+  });
+
+  it('is none without the mark of the browser, for strangers, and where there is no issuer', async () => {
+    const target = '/.turnpike/sso/callback?code=c&state=s';
+    expect(await answerVisit(request({ target, visits: [] }), keeper)).toMatchObject({ status: 403, cookies: [] });
+    expect(desk.asked).toEqual([]);
+    desk.answer = () => ({ kind: 'refused', why: 'stranger' });
+    expect(await answerVisit(request({ target }), keeper)).toMatchObject({ status: 403, cookies: [] });
+    desk.answer = () => null;
+    expect(await answerVisit(request({ target }), keeper)).toMatchObject({ status: 403, cookies: [] });
+    expect(await answerVisit(request({ target: '/.turnpike/sso' }), keeper)).toMatchObject({ status: 503 });
+    keeper.follow(defaultGateSettings, 'key');
+    expect((await answerVisit(request({ target: '/.turnpike/sso' }), keeper)).location).toBe('/.turnpike/login');
+  });
+});
+
 it('nothing else is there, and no other method', async () => {
   for (const target of [
     '/.turnpike/',

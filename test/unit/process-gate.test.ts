@@ -46,6 +46,7 @@ function open(): void {
     ledger,
     passwords,
     lifetimes: () => defaultGateSettings,
+    sso: () => null,
     throttled: (addresses) => waits.push(...addresses),
   });
 }

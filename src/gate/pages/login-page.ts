@@ -14,6 +14,8 @@ export interface LoginPage {
   readonly askCode: boolean;
   /** Origin that the form leads on to. */
   readonly onward: string | null;
+  /** Text of the way by an issuer; null: there is none. */
+  readonly singleSignOn: string | null;
 }
 
 export function loginPage(login: LoginPage): Page {
@@ -25,9 +27,15 @@ export function loginPage(login: LoginPage): Page {
       html: `<h1>Log in</h1>${problem(login.problem)}
 <form method="post" action="/.turnpike/login">${hidden('token', login.formToken)}${hidden('rd', login.returnTo)}${hidden('v', login.visit)}
 ${field('user', 'Name', 'text', 'username', login.user === '', login.user)}${field('password', 'Password', 'password', 'current-password', login.user !== '' && !login.askCode)}${code}
-<button>Log in</button></form>`,
+<button>Log in</button></form>${ssoLink(login)}`,
     },
   });
+}
+
+function ssoLink({ singleSignOn, returnTo, visit }: LoginPage): string {
+  if (singleSignOn === null) return '';
+  const query = new URLSearchParams({ rd: returnTo, v: visit }).toString();
+  return `<p><a href="${text(`/.turnpike/sso?${query}`)}">${text(singleSignOn)}</a></p>`;
 }
 
 export function logoutPage(user: string, formToken: string): Page {

@@ -1,0 +1,149 @@
+// Logins by an OpenID Connect issuer (authorization code with PKCE, RFC 7636).
+// Invariant: an answer of the issuer counts once, within ten minutes, for the browser that was sent there; who somebody is, is
+// told by issuer and subject, never by a name that the issuer lets people choose.
+import { readFileSync } from 'node:fs';
+import type { Configuration } from 'openid-client';
+import type { Clock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import type { DeclaredOidc } from '../config/declared-gate.ts';
+import { isRecord, textOf, textsOf } from './gate-claims.ts';
+
+/** Where a login by the issuer is wanted for; handed back with its end. */
+export interface SsoPurpose {
+  /** Hash of the browser's mark. */
+  readonly visit: string;
+  readonly redirectUri: string;
+  readonly returnTo: string;
+  /** Of the name that sent the browser here. */
+  readonly awayVisit: string;
+}
+
+/** Somebody whom the issuer knows and who may log in. */
+export interface SsoPerson {
+  readonly issuer: string;
+  readonly subject: string;
+  readonly name: string;
+  readonly owner: boolean;
+}
+
+interface Pending extends SsoPurpose {
+  readonly verifier: string;
+  readonly nonce: string;
+  readonly expiresAt: number;
+}
+
+const lifeMs = 10 * 60_000;
+const pendingMax = 1000;
+
+export class SingleSignOn {
+  readonly #declared: DeclaredOidc;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  /** By state. */
+  readonly #pending = new Map<string, Pending>();
+  #issuer: Promise<Configuration> | null = null;
+
+  constructor(declared: DeclaredOidc, clock: Clock, log: Log) {
+    this.#declared = declared;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  get declared(): DeclaredOidc {
+    return this.#declared;
+  }
+
+  /** Where to send the browser. Rejects when the issuer cannot be asked. */
+  async begin(purpose: SsoPurpose): Promise<string> {
+    const oidc = await import('openid-client');
+    const issuer = await this.#discover();
+    const verifier = oidc.randomPKCECodeVerifier();
+    const [state, nonce] = [oidc.randomState(), oidc.randomNonce()];
+    this.#pending.set(state, { ...purpose, verifier, nonce, expiresAt: this.#clock.now() + lifeMs });
+    if (this.#pending.size > pendingMax) this.#pending.delete(this.#pending.keys().next().value!);
+    return oidc.buildAuthorizationUrl(issuer, {
+      redirect_uri: purpose.redirectUri,
+      scope: this.#declared.scopes.join(' '),
+      code_challenge: await oidc.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      state,
+      nonce,
+    }).href;
+  }
+
+  /** @param url  as the browser came back @param visit  hash of its mark. Null: this login is none. */
+  async end(
+    url: string,
+    visit: string,
+  ): Promise<{ readonly person: SsoPerson | null; readonly purpose: SsoPurpose } | null> {
+    const given = new URL(url);
+    const state = given.searchParams.get('state') ?? '';
+    const pending = this.#pending.get(state);
+    // Whoever tries it, it is used.
+    this.#pending.delete(state);
+    if (pending === undefined || pending.visit !== visit || this.#clock.now() >= pending.expiresAt) return null;
+    const current = new URL(pending.redirectUri);
+    current.search = given.search;
+    const oidc = await import('openid-client');
+    const issuer = await this.#discover();
+    try {
+      const tokens = await oidc.authorizationCodeGrant(issuer, current, {
+        pkceCodeVerifier: pending.verifier,
+        expectedState: state,
+        expectedNonce: pending.nonce,
+        idTokenExpected: true,
+      });
+      const claims = tokens.claims();
+      if (claims === undefined) return null;
+      // Some issuers tell groups and addresses there only.
+      const more =
+        issuer.serverMetadata().userinfo_endpoint === undefined
+          ? {}
+          : await oidc.fetchUserInfo(issuer, tokens.access_token, claims.sub);
+      return { person: judge({ ...claims, ...more }, claims.iss, claims.sub, this.#declared), purpose: pending };
+    } catch (error) {
+      this.#log.warn('gate-single-sign-on-refused', {
+        issuer: this.#declared.issuer,
+        detail: (error as Error).message,
+      });
+      return null;
+    }
+  }
+
+  /** Asked once it is needed; again after a failure. */
+  #discover(): Promise<Configuration> {
+    if (this.#issuer === null) {
+      const found = this.#ask();
+      this.#issuer = found;
+      found.catch(() => {
+        this.#issuer = null;
+      });
+    }
+    return this.#issuer;
+  }
+
+  async #ask(): Promise<Configuration> {
+    const { issuer, clientId, clientSecretFile } = this.#declared;
+    const oidc = await import('openid-client');
+    const secret = readFileSync(clientSecretFile, 'utf8').split('\n', 1)[0]!.trim();
+    const url = new URL(issuer);
+    // An issuer on a LAN: the operator wrote http.
+    const options = url.protocol === 'http:' ? { execute: [oidc.allowInsecureRequests] } : {};
+    return oidc.discovery(url, clientId, secret, undefined, options);
+  }
+}
+
+/** Null: the issuer knows them, we do not let them in. Pure. */
+export function judge(claims: unknown, issuer: string, subject: string, declared: DeclaredOidc): SsoPerson | null {
+  if (!isRecord(claims)) return null;
+  const name = textOf(claims, declared.usernameClaim).trim().toLowerCase();
+  const groups = textsOf(claims, declared.groupsClaim);
+  const email = textOf(claims, 'email').toLowerCase();
+  const domain = claims['email_verified'] === true ? email.slice(email.lastIndexOf('@') + 1) : '';
+  const allowed =
+    declared.allowedUsers.some((each) => each.toLowerCase() === name && name !== '') ||
+    declared.allowedGroups.some((each) => groups.includes(each)) ||
+    (domain !== '' && declared.allowedDomains.includes(domain));
+  if (!allowed) return null;
+  return { issuer, subject, name, owner: declared.ownerGroups.some((each) => groups.includes(each)) };
+}
