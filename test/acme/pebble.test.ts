@@ -219,9 +219,9 @@ describe('an account', () => {
     const keyPem = newAccountKey();
     const made = await asked(keyPem, null, `${ca.origin}/sign-me-up`, { termsOfServiceAgreed: true });
     ca.reset();
-    await accounts.save(ca.directoryUrl, { keyPem, url: null, nextKeyPem: null });
+    await accounts.save(ca.directoryUrl, { keyPem, url: null, nextKeyPem: null, contacts: null });
     await edge.issuer(ca, { accounts }).issue(wish(['app.test']), unhurried);
-    expect(stored(accounts)).toEqual({ keyPem, url: made.header('location'), nextKeyPem: null });
+    expect(stored(accounts)).toMatchObject({ keyPem, url: made.header('location'), nextKeyPem: null });
     expect(new Set(ca.of('new-account').map(({ payload }) => JSON.stringify(payload)))).toEqual(
       new Set(['{"onlyReturnExisting":true}']),
     );
@@ -230,7 +230,12 @@ describe('an account', () => {
   it('that the CA lost is made again once, with the same key', async () => {
     const accounts = new MemoryAccounts();
     const keyPem = newAccountKey();
-    await accounts.save(ca.directoryUrl, { keyPem, url: `${ca.origin}/my-account/unknown`, nextKeyPem: null });
+    await accounts.save(ca.directoryUrl, {
+      keyPem,
+      url: `${ca.origin}/my-account/unknown`,
+      nextKeyPem: null,
+      contacts: null,
+    });
     const issued = await edge.issuer(ca, { accounts }).issue(wish(['app.test']), unhurried);
     expect(namesIn(issued.chain)).toEqual(['app.test']);
     expect(stored(accounts).keyPem).toBe(keyPem);
@@ -264,9 +269,9 @@ describe('an account', () => {
     const { keyPem: oldKey, url } = stored(accounts);
     const newKey = newAccountKey();
     await issuer.rolloverKey(newKey, unhurried);
-    expect(stored(accounts)).toEqual({ keyPem: newKey, url, nextKeyPem: null });
+    expect(stored(accounts)).toMatchObject({ keyPem: newKey, url, nextKeyPem: null });
     // Both keys were kept while the CA had not decided.
-    expect(accounts.saved.at(-2)).toEqual({ keyPem: oldKey, url, nextKeyPem: newKey });
+    expect(accounts.saved.at(-2)).toMatchObject({ keyPem: oldKey, url, nextKeyPem: newKey });
     await issuer.issue(wish(['app.test']), unhurried);
     await expect(asked(oldKey, url, url!, null)).rejects.toThrow();
   });
@@ -292,7 +297,7 @@ describe('an account', () => {
     ca.faults = [];
     // Another process, with nothing but the store.
     await edge.issuer(ca, { accounts }).issue(wish(['app.test']), unhurried);
-    expect(stored(accounts)).toEqual({ keyPem: taken ? newKey : oldKey, url, nextKeyPem: null });
+    expect(stored(accounts)).toMatchObject({ keyPem: taken ? newKey : oldKey, url, nextKeyPem: null });
   });
 
   it('keeps its key when the CA refuses the new one', async () => {
@@ -308,11 +313,32 @@ describe('an account', () => {
     expect(stored(accounts)).toEqual(before);
   });
 
+  it('learns of other addresses once, and an order does not depend on it', async () => {
+    const accounts = new MemoryAccounts();
+    const issue = (contacts: readonly string[]) =>
+      edge.issuer(ca, { accounts, contacts }).issue(wish(['app.test']), unhurried);
+    await issue(['first@app.test']);
+    const { url, keyPem } = stored(accounts);
+    const contact = async () =>
+      (JSON.parse((await asked(keyPem, url, url!, null)).text) as { contact: string[] }).contact;
+    expect(await contact()).toEqual(['mailto:first@app.test']);
+    await issue(['second@app.test', 'third@app.test']);
+    expect(await contact()).toEqual(['mailto:second@app.test', 'mailto:third@app.test']);
+    ca.reset();
+    await issue(['second@app.test', 'third@app.test']);
+    const told = () => ca.requests.filter(({ payload }) => 'contact' in payload).length;
+    expect(told()).toBe(0);
+    ca.faults = [({ payload }) => ('contact' in payload ? 'cut' : null)];
+    await issue(['fourth@app.test']);
+    expect(told()).toBe(1);
+    expect(stored(accounts).contacts).toEqual(['second@app.test', 'third@app.test']);
+  });
+
   it('may have an RSA key from elsewhere', async () => {
     const accounts = new MemoryAccounts();
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
     const keyPem = privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
-    await accounts.save(ca.directoryUrl, { keyPem, url: null, nextKeyPem: null });
+    await accounts.save(ca.directoryUrl, { keyPem, url: null, nextKeyPem: null, contacts: null });
     await edge.issuer(ca, { accounts }).issue(wish(['app.test']), unhurried);
     expect(stored(accounts).keyPem).toBe(keyPem);
   });

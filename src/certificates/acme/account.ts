@@ -1,6 +1,7 @@
 // Our account at one CA: looked up, made, made again when it is lost, and asked with.
 // Invariant: a key is durable before the CA hears of it, so no crash leaves an account that nobody can find again.
 import { generateKeyPairSync } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { AcmeFailure } from './failure.ts';
 import type { HttpAnswer } from './http.ts';
 import type { AccountStore, ExternalAccount, StoredAccount } from './issuer.ts';
@@ -59,7 +60,8 @@ export class Account {
       const newKey = readKey(newKeyPem);
       const { keyChange } = await this.#session.directory(signal);
       const payload = newKey.sign({ jwk: newKey.jwk, url: keyChange }, { account: url, oldKey: key.jwk });
-      await this.#save({ keyPem, url, nextKeyPem: newKeyPem });
+      const { contacts } = this.#options;
+      await this.#save({ keyPem, url, nextKeyPem: newKeyPem, contacts });
       // Whatever happens now, the next use finds out which key holds.
       this.#active = null;
       try {
@@ -67,10 +69,10 @@ export class Account {
       } catch (error) {
         const failure = asFailure(error);
         const decided = failure.status !== null && failure.status >= 400 && failure.status < 500;
-        if (decided) await this.#save({ keyPem, url, nextKeyPem: null });
+        if (decided) await this.#save({ keyPem, url, nextKeyPem: null, contacts });
         throw failure;
       }
-      await this.#adopt(newKeyPem, newKey, url);
+      await this.#adopt(newKeyPem, newKey, url, contacts);
     });
   }
 
@@ -82,13 +84,32 @@ export class Account {
     if (stored.nextKeyPem !== null) {
       const nextKey = readKey(stored.nextKeyPem);
       // A key that is in use elsewhere leads to another account, and was refused for that.
-      return (await this.#find(nextKey, signal)) === stored.url
-        ? await this.#adopt(stored.nextKeyPem, nextKey, stored.url!)
+      return stored.url !== null && (await this.#find(nextKey, signal)) === stored.url
+        ? await this.#adopt(stored.nextKeyPem, nextKey, stored.url, stored.contacts)
         : await this.#findOrRegister(stored.keyPem, key, signal);
     }
     if (stored.url === null) return await this.#findOrRegister(stored.keyPem, key, signal);
-    this.#active = { keyPem: stored.keyPem, key, url: stored.url };
-    return this.#active;
+    const active = { keyPem: stored.keyPem, key, url: stored.url };
+    this.#active = active;
+    await this.#tellContacts(active, stored.contacts, signal);
+    return active;
+  }
+
+  /** RFC 8555 §7.3.2, when the configuration names other addresses than last time. No order shall fail for that. */
+  async #tellContacts(
+    { keyPem, key, url }: ActiveAccount,
+    told: StoredAccount['contacts'],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { contacts } = this.#options;
+    if (told !== null && isDeepStrictEqual(told, contacts)) return;
+    try {
+      const payload = { contact: contacts.map(mailto) };
+      await this.#session.post({ url, payload, key, account: url, what: 'contacts' }, signal);
+      await this.#save({ keyPem, url, nextKeyPem: null, contacts });
+    } catch {
+      // Tried again by the next process.
+    }
   }
 
   /** @param lostUrl  of the account that failed; another one may have taken its place meanwhile */
@@ -111,13 +132,16 @@ export class Account {
   /** With a new key. */
   async #make(signal: AbortSignal): Promise<ActiveAccount> {
     const keyPem = newKeyPem();
-    await this.#save({ keyPem, url: null, nextKeyPem: null });
+    await this.#save({ keyPem, url: null, nextKeyPem: null, contacts: null });
     return await this.#register(keyPem, readKey(keyPem), signal);
   }
 
   async #findOrRegister(keyPem: string, key: AccountKey, signal: AbortSignal): Promise<ActiveAccount> {
     const url = await this.#find(key, signal);
-    return url === null ? await this.#register(keyPem, key, signal) : await this.#adopt(keyPem, key, url);
+    if (url === null) return await this.#register(keyPem, key, signal);
+    const active = await this.#adopt(keyPem, key, url, null);
+    await this.#tellContacts(active, null, signal);
+    return active;
   }
 
   /** Null: the CA knows no account by this key. */
@@ -158,7 +182,7 @@ export class Account {
     }
     const payload = {
       termsOfServiceAgreed: true,
-      ...(contacts.length === 0 ? {} : { contact: contacts.map((mail) => `mailto:${mail}`) }),
+      ...(contacts.length === 0 ? {} : { contact: contacts.map(mailto) }),
       ...(externalAccount === null
         ? {}
         : {
@@ -167,11 +191,16 @@ export class Account {
     };
     const what = 'new account';
     const answer = await this.#session.post({ url: newAccount, payload, key, account: null, what }, signal);
-    return await this.#adopt(keyPem, key, this.#session.resource(answer.header('location'), what));
+    return await this.#adopt(keyPem, key, this.#session.resource(answer.header('location'), what), contacts);
   }
 
-  async #adopt(keyPem: string, key: AccountKey, url: string): Promise<ActiveAccount> {
-    await this.#save({ keyPem, url, nextKeyPem: null });
+  async #adopt(
+    keyPem: string,
+    key: AccountKey,
+    url: string,
+    contacts: StoredAccount['contacts'],
+  ): Promise<ActiveAccount> {
+    await this.#save({ keyPem, url, nextKeyPem: null, contacts });
     this.#active = { keyPem, key, url };
     return this.#active;
   }
@@ -198,6 +227,8 @@ export class Account {
     return turn;
   }
 }
+
+const mailto = (mail: string): string => `mailto:${mail}`;
 
 function newKeyPem(): string {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });

@@ -124,6 +124,8 @@ export interface StoredAccount {
   readonly url: string | null;
   /** A rollover was begun: after a crash the CA may know the account by either key. */
   readonly nextKeyPem: string | null;
+  /** Mail addresses that the CA was told last; null: nobody knows. */
+  readonly contacts: readonly string[] | null;
 }
 
 /** External account binding (RFC 8555 §7.3.4), as the CA handed it out. */

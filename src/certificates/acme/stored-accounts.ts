@@ -15,9 +15,9 @@ export class StoredAccounts implements AccountStore {
     const name = documentOf(directoryUrl);
     const text = await this.#store.read(name);
     if (text === null) return null;
-    const { keyPem, url = null, nextKeyPem = null } = parse(text, name);
+    const { keyPem, url = null, nextKeyPem = null, contacts = null } = parse(text, name);
     if (typeof keyPem !== 'string') throw new Error(`${name} holds no account`);
-    return { keyPem, url, nextKeyPem };
+    return { keyPem, url, nextKeyPem, contacts };
   }
 
   async save(directoryUrl: string, account: StoredAccount): Promise<void> {
