@@ -18,7 +18,7 @@ import { Recovery } from './recovery.ts';
 import type { DeployReport } from './reports.ts';
 import { Reservations } from './reservations.ts';
 import { Retirements } from './retirements.ts';
-import type { AppGround } from './routing.ts';
+import { type AppGround, appOf } from './routing.ts';
 import type { RunGround } from './service-run.ts';
 import type { ActiveService, AppsChange, DeployKind, Incarnation, Revision } from './state.ts';
 
@@ -79,10 +79,14 @@ export class Apps {
   readonly #deploys: Deploys;
   readonly #reconciler: Reconciler;
   readonly #recovery: Recovery;
+  readonly #store: AppsStore;
+  #closed = false;
 
   constructor(options: AppsOptions) {
-    const { clock, log, book, store, traffic, runtime, observer, newId } = options;
+    const { clock, log, book, traffic, runtime, observer, newId } = options;
     this.#options = options;
+    const store: AppsStore = { write: (change) => this.#writeOpen(change) };
+    this.#store = store;
     this.book = book;
     const common = { clock, log, book, store, runtime, observer };
     this.#retirements = new Retirements(common);
@@ -114,7 +118,9 @@ export class Apps {
     return this.#reconciler.troubleOf(service);
   }
 
+  /** What is under way stops where it is, as if the process had been killed: the journal has it for the next one. */
   close(): void {
+    this.#closed = true;
     this.#reconciler.close();
     this.#retirements.close();
   }
@@ -155,7 +161,7 @@ export class Apps {
     const answer = { app: app.name, diff: diffApps(wanted?.app ?? null, app), isNew: known === null };
     if (wanted?.digest === revision.digest) return { ...answer, revision: wanted.number, outcome: 'unchanged' };
     if (dryRun) return { ...answer, revision: revision.number, outcome: 'dry-run' };
-    this.#store(known, revision);
+    this.#keepRevision(known, revision);
     this.#options.log.info('app-applied', { app: app.name, revision: revision.number, changes: answer.diff });
     return { ...answer, revision: revision.number, outcome: 'stored' };
   }
@@ -180,7 +186,7 @@ export class Apps {
       const given = this.#givenOf(incarnation, target.number);
       const request: DeployRequest = { app, kind: 'rollback', revision: null, only: null, given, wait };
       const plan = await this.#preflight(incarnation, revision, request);
-      this.#store(incarnation, revision);
+      this.#keepRevision(incarnation, revision);
       return this.#deploys.deploy(this.#find(app), revision, request, plan, turn);
     });
   }
@@ -201,7 +207,7 @@ export class Apps {
   /** A backend failed too often in a row. Within its first minute a new generation goes back by itself. */
   ejected(service: string): void {
     const { clock, log, settings } = this.#options;
-    const active = this.book.active().find((each) => service === `${each.app}/${each.name}`);
+    const active = appOf(service, this.book.active());
     if (active?.instance == null || !settings().autoRollback) return;
     const { app, incarnation } = active;
     const young = clock.now() - active.instance.startedAt < rollbackWindowMs;
@@ -257,7 +263,12 @@ export class Apps {
     return { incarnation, number: last + 1, app, digest: appDigest(app), at, file, why, origins, watched };
   }
 
-  #store(known: Incarnation | null, revision: Revision): void {
+  #writeOpen(change: AppsChange): void {
+    if (this.#closed) throw new Fault('not-running', 'Turnpike is ending; apps are seen to after its next start');
+    this.#options.store.write(change);
+  }
+
+  #keepRevision(known: Incarnation | null, revision: Revision): void {
     const { incarnation: id, app, number: desired, at } = revision;
     const born = { id, name: app.name, createdAt: at, removedAt: null, active: null, leftovers: [] };
     const inUse = new Set([known?.active, ...this.book.activeOf(id).map((each) => each.revision)]);
@@ -271,7 +282,7 @@ export class Apps {
   }
 
   #write(change: AppsChange): void {
-    this.#options.store.write(change);
+    this.#store.write(change);
     this.book.adopt(change);
   }
 }

@@ -151,11 +151,13 @@ class Retirement {
       this.#onGone();
       for (const { resolve } of this.#waiting.splice(0)) resolve();
     } catch (error) {
+      // Whoever starts next goes on with it.
+      if (this.#cancelled) return;
       log.error('app-instance-not-stopped', { ...names, err: error });
       const fault = new Fault('stop-failed', `${row.app}/${row.service} was not stopped: ${messageOf(error)}`);
       for (const { reject } of this.#waiting.splice(0)) reject(fault);
       this.#stopping = false;
-      if (!this.#cancelled) this.#timer = clock.after(retryMs, () => void this.#stop());
+      this.#timer = clock.after(retryMs, () => void this.#stop());
     }
   }
 

@@ -1,6 +1,6 @@
 // Services that write alone: two generations of one are never alive at a time, by the processes' own log.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AppKit } from '../support/app-kit.ts';
+import { AppKit, program } from '../support/app-kit.ts';
 import { ClientLog } from '../support/client-log.ts';
 import { Load } from '../support/generations.ts';
 import { freePorts } from '../support/ports.ts';
@@ -14,7 +14,7 @@ const cases = kinds.flatMap((kind) => where.map((place) => ({ kind, place, app: 
 
 let kit: AppKit;
 beforeAll(async () => {
-  const ports = await freePorts(where.length);
+  const ports = await freePorts(where.length + 1);
   const apps = JSON.stringify(cases.map(({ app }) => app));
   const policy = `allowed_apps = ${apps}\nallowed_services = ["web"]\n`;
   kit = await AppKit.start({
@@ -22,6 +22,9 @@ beforeAll(async () => {
     workers: 1,
     more: `
 ${where.map((place, i) => `[entrypoints.udp-${place}]\naddress = "127.0.0.1:${ports[i]}"\nprotocol = "udp"\n`).join('')}
+[apps.fixed.web]
+start = ["${process.execPath}", "${program}"]
+address = "127.0.0.1:${ports.at(-1)}"
 [app_mounts.logs]
 source = "/var/log"
 ${policy}
@@ -68,6 +71,24 @@ describe.each(cases)('a $kind in the $place generation', ({ kind, place, app }) 
       'ready 2',
     ]);
     await kit.verb(app, 'remove', {});
+  });
+});
+
+describe('a fixed address', () => {
+  it('is replaced one after the other too, because two cannot have it', { timeout: 60_000 }, async () => {
+    const replaced = async (version: number) => kit.serve('fixed', manifest('fixed', version, null, ''));
+    await replaced(1);
+    const first = (await kit.status('fixed')).serviceStates[0]!.addresses;
+    const { report } = await replaced(2);
+    expect(report, JSON.stringify(report)).toMatchObject({
+      outcome: 'done',
+      services: [{ mode: 'sequential', to: first }],
+    });
+    expect(await askOnce(kit.port, 'fixed.test')).toBe('2');
+    const what = kit.events
+      .filter(({ service }) => service === 'fixed/web')
+      .map((each) => `${each.what} ${each.revision}`);
+    expect(what).toEqual(['start 1', 'ready 1', 'term 1', 'exit 1', 'start 2', 'ready 2']);
   });
 });
 

@@ -184,6 +184,26 @@ publish = "${publish}"
   });
 });
 
+describe('a shutdown in the middle of a deploy', () => {
+  it('ends in order; the deploy is undone by the next start, and its process with it', {
+    timeout: 60_000,
+  }, async () => {
+    kit = await AppKit.start({ services: ['blog/web'], workers: 1 });
+    await kit.serve('blog', kit.blog(1));
+    await kit.apply('blog', kit.blog(2, '[services.web.env]\nMANNER = "never-listens"\n'));
+    const answer = reason(kit.deploy('blog'));
+    await until('the new one to be started', () => kit.alive('blog/web').length === 2, { timeoutMs: 10_000 });
+    await kit.p.stop();
+    expect(await answer).not.toBe('it was done');
+    expect(kit.alive('blog/web').length, 'processes outlive a restart').toBe(2);
+    await kit.startAgain();
+    await until('only one to be left', () => kit.alive('blog/web').length === 1, { timeoutMs: 15_000 });
+    expect(await askOnce(kit.port, 'blog.test')).toBe('1');
+    expect((await kit.status('blog')).deploys[0]).toMatchObject({ revision: 2, outcome: 'undone' });
+    await kit.p.stop();
+  });
+});
+
 describe('a watched directory', () => {
   it('applies and deploys what changes in it; problems and vanished files change nothing', {
     timeout: 60_000,

@@ -36,7 +36,8 @@ export interface DeployOutcome {
   readonly steps: readonly string[];
 }
 
-const program = join(repository, 'test/support/app-process.ts');
+/** What the processes run. */
+export const program = join(repository, 'test/support/app-process.ts');
 export const epoch = (): number => performance.timeOrigin + performance.now();
 
 export class AppKit {
