@@ -723,6 +723,82 @@ describe('overrides at run time', () => {
   });
 });
 
+describe('the gate’s own addresses', () => {
+  const form = async (
+    transport: Transport,
+    body: string,
+    lines: readonly Line[] = [],
+    unknownLength = false,
+  ): Promise<Answer> => {
+    const page = await ask('app1.test', '/.turnpike/login');
+    const mark = fieldValue(page, 'set-cookie')!.split(';', 1)[0]!;
+    const token = /name="token" value="([^"]+)"/.exec(page.body.toString())![1]!;
+    return requester(transport).request({
+      method: 'POST',
+      host: 'app1.test',
+      path: '/.turnpike/login',
+      lines: [['Cookie', mark], ['Content-Type', 'application/x-www-form-urlencoded'], ...lines],
+      body: `token=${token}&user=anna&password=p&rd=%2Fx${body}`,
+      unknownLength,
+    });
+  };
+
+  it.each(['h1', 'h2c'] as const)('take a form of known and of unknown length [%s]', async (transport) => {
+    edge.gate.answer = ({ topic }) => (topic === 'login' ? { kind: 'ok', id: 'n'.repeat(43) } : null);
+    for (const unknownLength of [false, true]) {
+      const answer = await form(transport, '', [], unknownLength);
+      expect([answer.status, fieldValue(answer, 'location')]).toEqual([303, '/x']);
+      expect(fieldValue(answer, 'set-cookie')).toMatch(/^turnpike_session=n{43}; /);
+    }
+    expect(edge.gate.asked.at(-1)).toMatchObject({
+      topic: 'login',
+      ask: { user: 'anna', password: 'p', caller: { address: '127.0.0.1', host: 'app1.test', secure: false } },
+    });
+    expect(app.exchanges).toEqual([]);
+  });
+
+  it('read no more than a form, and nothing that is none', async () => {
+    edge.gate.asked.length = 0;
+    expect((await form('h1', `&x=${'x'.repeat(9000)}`, [], true)).status).toBe(413);
+    expect((await form('h1', `&x=${'x'.repeat(9000)}`)).status).toBe(403);
+    const json = await ask(
+      'app1.test',
+      '/.turnpike/login',
+      [
+        ['Content-Type', 'application/json'],
+        ['Content-Length', '0'],
+      ],
+      'POST',
+    );
+    expect(json.status).toBe(403);
+    expect(edge.gate.asked).toEqual([]);
+  });
+
+  it('are there for nobody who left, and for no other host', async () => {
+    const client = await RawClient.connect({ port: edge.port });
+    client.write(
+      'POST /.turnpike/login HTTP/1.1\r\nHost: app1.test\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ntoken=',
+    );
+    client.reset();
+    expect((await ask('free.test', '/.turnpike/login')).status).toBe(200);
+    expect(app.last.target).toBe('/.turnpike/login');
+    app.reset();
+    expect((await ask('split.test', '/.turnpike/x')).status).toBe(404);
+    expect((await ask('open.test', '/.turnpike/login?rd=/')).status).toBe(200);
+    expect(app.exchanges).toEqual([]);
+  });
+
+  it('a bug in one is a 500 without detail, and the supervisor that cannot be asked a 503', async () => {
+    edge.gate.answer = () => {
+      throw new Error('secret detail');
+    };
+    const answer = await form('h1', '');
+    expect([answer.status, answer.body.toString().includes('secret detail')]).toEqual([500, false]);
+    edge.gate.answer = () => null;
+    expect((await form('h1', '')).status).toBe(503);
+  });
+});
+
 it('56: behind a trusted proxy that ends TLS, cookies are those of https; nobody else may say so', async () => {
   const page = async (): Promise<string> =>
     fieldValue(await ask('app1.test', '/.turnpike/login', [['X-Forwarded-Proto', 'https']]), 'set-cookie') ?? '';
