@@ -10,6 +10,7 @@ import type { Log } from '../base/log.ts';
 import { PathWatch } from '../certificates/path-watch.ts';
 import type { DeclaredApps } from '../config/declared-apps.ts';
 import { formatProblem } from '../config/problem.ts';
+import { manifestsIn } from '../manifest/directory.ts';
 import type { ApplyResult } from './apps-operations.ts';
 
 export interface DirectoryEffects {
@@ -144,22 +145,6 @@ export class ManifestDirectory {
     this.#files.set(file, app);
     if (app !== null) this.#troubles.set(app, trouble);
   }
-}
-
-/** `NAME.toml`, and `NAME/manifest.yml`. */
-async function manifestsIn(directory: string): Promise<readonly string[]> {
-  const files: string[] = [];
-  for (const entry of await readdir(directory, { withFileTypes: true })) {
-    if (entry.name.startsWith('.')) continue;
-    const path = join(directory, entry.name);
-    if (entry.isDirectory()) {
-      const inside = await readdir(path);
-      files.push(
-        ...['manifest.yml', 'manifest.yaml'].filter((name) => inside.includes(name)).map((n) => join(path, n)),
-      );
-    } else if (entry.name.endsWith('.toml')) files.push(path);
-  }
-  return files.sort();
 }
 
 /** Where manifests can appear: the directory, and those below it. */

@@ -50,6 +50,22 @@ test('every problem of every file, and exit 1', async () => {
   expect(err).toContain('were not checked: the configuration file has problems');
 });
 
+test('what lies in the directory of [apps] is checked with the configuration', async () => {
+  write('config.toml', `${config}[apps]\ndirectory = "apps"\n`);
+  expect((await run(['check'], directory)).code).toBe(0);
+  mkdirSync(join(directory, 'apps/notes'), { recursive: true });
+  write('apps/blog.toml', site('blog', 'legacy.example.com'));
+  write('apps/notes/manifest.yml', port('notes', 8090));
+  write('apps/notes/other.yml', 'not a manifest');
+  const { code, out, err } = await run(['check'], directory);
+  expect(code).toBe(1);
+  expect(err).toContain('host legacy.example.com belongs to the configuration');
+  expect(out).toContain('apps/notes/manifest.yml is valid: the app notes.');
+  // Named ones take their place.
+  write('good.toml', site('good', 'good.example.com'));
+  expect((await run(['check', '--manifest', join(directory, 'good.toml')], directory)).code).toBe(0);
+});
+
 test('in the repository of an app there is no configuration', async () => {
   write('blog.toml', site('blog', 'blog.example.com'));
   const { code, err } = await run(['check', '--manifest', `${directory}/blog.toml`], directory);

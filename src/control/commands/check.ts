@@ -19,17 +19,19 @@ export function addCheck(program: Command, context: CommandContext): void {
     .summary('validate a configuration file, and app manifests')
     .description(
       'Checks a configuration file and prints every problem with its line and what is accepted instead.\n' +
-        'With --manifest, app manifests are checked too: against the configuration, and against each other.',
+        'App manifests are checked too, against the configuration and against each other: those of --manifest, or else\n' +
+        'what lies in the directory of [apps].',
     )
     .option('--config <file>', 'configuration file (default: ./config.toml, /etc/turnpike/config.toml)')
     .option('--manifest <file...>', 'app manifests, .toml or .yml')
     .action(async (options: CheckOptions) => {
-      const files = options.manifest ?? [];
+      const named = options.manifest ?? [];
       // Manifests may be checked where no configuration is: in the repository of an app.
-      const alone = files.length > 0 && options.config === undefined && findConfig(undefined, context) === null;
+      const alone = named.length > 0 && options.config === undefined && findConfig(undefined, context) === null;
       const file = alone ? null : requireConfig(options.config, context);
       const { loadConfig } = await import('../../config/load.ts');
       const loaded = file === null ? null : await loadConfig(file);
+      const files = named.length > 0 ? named : await lyingIn(loaded);
       const manifests = files.length === 0 ? [] : await check(files, loaded);
       const ok = (loaded?.ok ?? true) && manifests.every((each) => each.ok);
       if (options.json === true) context.terminal.json(asJson(file, loaded, manifests, ok));
@@ -42,6 +44,20 @@ export function addCheck(program: Command, context: CommandContext): void {
     'check --config /etc/turnpike/config.toml',
     'check --manifest apps/blog.toml apps/notes/manifest.yml',
   );
+}
+
+/** Manifests of the directory that the configuration names; a directory that is not there holds none. */
+async function lyingIn(loaded: Loaded | null): Promise<readonly string[]> {
+  const directory = loaded?.ok === true ? loaded.declaration.apps.directory : null;
+  if (directory === null) return [];
+  const { manifestsIn } = await import('../../manifest/directory.ts');
+  try {
+    return await manifestsIn(directory);
+  } catch (error) {
+    const { code } = error as { readonly code?: string };
+    if (code === 'ENOENT' || code === 'ENOTDIR') return [];
+    throw error;
+  }
 }
 
 async function check(files: readonly string[], loaded: Loaded | null): Promise<readonly CheckedManifest[]> {
