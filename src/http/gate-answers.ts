@@ -88,7 +88,9 @@ function toLogin(head: RequestHead, match: HostMatch, visitor: RequestVisitor): 
 }
 
 /** The origin of the name that everybody logs in on; null: people log in right here. */
-function loginElsewhere({ plans, host, port }: HostMatch, { secure }: RequestVisitor): string | null {
+function loginElsewhere({ plans, plan, host, port }: HostMatch, { secure }: RequestVisitor): string | null {
+  // A cookie counts on every port of its name: one login serves them all, right where somebody comes to.
+  if (plan?.entry.host.tls === 'either') return null;
   const name = plans.gatePart.settings.host;
   if (name === null || name === host) return null;
   const endpoint = plans.httpsEndpointOf(name);

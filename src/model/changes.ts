@@ -26,7 +26,9 @@ export interface Change {
 
 export function routingChanges(from: RoutingPart, to: RoutingPart): RoutingChanges {
   const entrypoints = compare(from.entrypoints, to.entrypoints, (each) => each.name, entrypointDetails, bindDetails);
-  const hosts = compare(from.hosts, to.hosts, (each) => each.pattern, hostDetails, routeDetails);
+  // Those of ports of the gate are told by their entrypoints.
+  const named = ({ hosts: all }: RoutingPart): readonly Host[] => all.filter(({ tls }) => tls !== 'either');
+  const hosts = compare(named(from), named(to), (each) => each.pattern, hostDetails, routeDetails);
   const services = compare(from.services, to.services, (each) => each.name, serviceDetails, backendDetails);
   const routers = compare(
     routerRows(from.routers),

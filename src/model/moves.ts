@@ -15,23 +15,29 @@ export function movingServices(from: RoutingPart, to: RoutingPart): readonly str
     const successor = next.get(service.name);
     if (successor === undefined || !sameTraffic(service, successor)) moving.add(service.name);
   }
-  const nextHosts = new Map(to.hosts.map((host) => [host.pattern, host]));
+  const nextHosts = new Map(to.hosts.map((host) => [hostKey(host), host]));
   for (const host of from.hosts) {
-    const successor = nextHosts.get(host.pattern);
+    const successor = nextHosts.get(hostKey(host));
     if (successor === undefined || !sameRouting(host, successor)) {
       for (const route of host.routes) if (route.action.kind === 'forward') moving.add(route.action.service);
     }
   }
   // A new, more specific pattern takes arrivals away from a wildcard or the catch-all that serves them now.
-  const before = new Set(from.hosts.map((host) => host.pattern));
-  if (to.hosts.some((host) => !before.has(host.pattern))) {
+  const before = new Set(from.hosts.map(hostKey));
+  const fresh = new Set(to.hosts.flatMap((host) => (before.has(hostKey(host)) ? [] : host.entrypoints)));
+  if (fresh.size > 0) {
     for (const host of from.hosts) {
-      if (!host.pattern.startsWith('*')) continue;
+      if (!host.pattern.startsWith('*') || !host.entrypoints.some((name) => fresh.has(name))) continue;
       for (const route of host.routes) if (route.action.kind === 'forward') moving.add(route.action.service);
     }
   }
   for (const name of movingBehindRouters(from, to)) moving.add(name);
   return [...moving].filter((name) => from.services.some((service) => service.name === name));
+}
+
+/** One pattern may stand for different hosts on different entrypoints. */
+function hostKey({ pattern, entrypoints }: Host): string {
+  return `${pattern} ${entrypoints.join()}`;
 }
 
 /** A way to a network service that does not lead through a host. */

@@ -86,7 +86,8 @@ export function compileRoutingTable(part: RoutingPart, digestOf: (text: string) 
     part,
     entrypoints,
     services: new Map(part.services.map((service) => [service.name, service])),
-    reserved: indexHosts(entries),
+    // A port of the gate takes every name there is, on that port only.
+    reserved: indexHosts(entries.filter(({ host }) => host.tls !== 'either')),
     profiles,
   };
 }

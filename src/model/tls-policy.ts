@@ -1,7 +1,7 @@
 // The TLS policy table of a host as a pure decision: auto / always / never × the connection's facts.
 // Invariant: `always` is judged by the connection alone; only `auto` believes a trusted peer's X-Forwarded-Proto.
 import { patternCovers } from './host.ts';
-import type { TlsPolicy } from './snapshot.ts';
+import type { HostTls } from './snapshot.ts';
 
 export type PlaintextVerdict = 'serve' | 'redirect' | 'misdirected';
 
@@ -11,13 +11,14 @@ export type PlaintextVerdict = 'serve' | 'redirect' | 'misdirected';
  * @param forwardedHttps  the peer is trusted and says the client used https
  */
 export function judgePlaintext(
-  policy: TlsPolicy,
+  policy: HostTls,
   endpoint: boolean,
   redirects: boolean,
   forwardedHttps: boolean,
 ): PlaintextVerdict {
   switch (policy) {
     case 'never':
+    case 'either':
       return 'serve';
     case 'always':
       return endpoint ? 'redirect' : 'misdirected';
@@ -34,7 +35,7 @@ export type TlsVerdict = 'serve' | 'misdirected-never' | 'misdirected-identity' 
  * @param trustedPeer  a load balancer in `trusted_proxies`: exempt from the identity test, never from the profile test
  */
 export function judgeTls(
-  policy: TlsPolicy,
+  policy: HostTls,
   host: string,
   hostProfileId: string,
   connectionProfileId: string,

@@ -114,7 +114,8 @@ export class Certificates {
 
   /** Every worker serves this routing: apps may have brought hosts along. */
   routingServed(routing: Served): void {
-    this.#served = routing;
+    // Ports of the gate take names that nobody has asked a certificate for.
+    this.#served = { ...routing, hosts: routing.hosts.filter(({ tls }) => tls !== 'either') };
     if (this.#acme !== null) void this.#follow().then(() => this.#store.look());
   }
 

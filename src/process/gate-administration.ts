@@ -12,6 +12,7 @@ import {
   type AppGateStatus,
   type CreatedToken,
   type GateOperations,
+  type GatePortStatus,
   type GateStatus,
   type NewToken,
   type NewUser,
@@ -34,11 +35,13 @@ export class GateAdministration implements GateOperations {
   readonly #house: GateHouse;
   readonly #clock: Clock;
   readonly #scene: () => GateScene;
+  readonly #ports: () => readonly GatePortStatus[];
 
-  constructor(house: GateHouse, clock: Clock, scene: () => GateScene) {
+  constructor(house: GateHouse, clock: Clock, scene: () => GateScene, ports: () => readonly GatePortStatus[]) {
     this.#house = house;
     this.#clock = clock;
     this.#scene = scene;
+    this.#ports = ports;
   }
 
   async status(): Promise<GateStatus> {
@@ -51,6 +54,7 @@ export class GateAdministration implements GateOperations {
       sessions: sessions.size,
       tokens: tokens.size,
       apps: [...apps].sort().map((app) => this.#appStatus(app)),
+      ports: this.#ports(),
     };
   }
 

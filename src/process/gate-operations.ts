@@ -33,6 +33,23 @@ export interface GateStatus {
   readonly sessions: number;
   readonly tokens: number;
   readonly apps: readonly AppGateStatus[];
+  /** Ports of installed apps. */
+  readonly ports: readonly GatePortStatus[];
+}
+
+export interface GatePortStatus {
+  readonly app: string;
+  readonly port: number;
+  readonly protocol: 'tcp' | 'udp';
+  readonly policy: AppGateStatus['policy'];
+  readonly rationale: string | null;
+  /** Where the gate listens for it; "*" is every address. */
+  readonly addresses: readonly string[];
+  /** What keeps the gate from listening, or exposes what should be local. */
+  readonly faults: readonly string[];
+  /** Address of its onion service; null: it has none. */
+  readonly onion: string | null;
+  readonly origin: string;
 }
 
 export interface AppGateStatus {

@@ -17,6 +17,15 @@ export interface HeldListener {
   readonly handle: SendHandle;
 }
 
+/** What came of binding many, each for itself. */
+export interface Taken {
+  readonly bound: readonly Entrypoint[];
+  /** Of those the ones that were not held before. */
+  readonly opened: readonly HeldListener[];
+  /** By name of the entrypoint. */
+  readonly faults: ReadonlyMap<string, Fault>;
+}
+
 interface Held extends HeldListener, Bind {
   readonly socket: Socket;
   /** Null for a socket of our own making. */
@@ -61,6 +70,23 @@ export class Listeners {
       throw error;
     }
     return opened;
+  }
+
+  /** Binds what can be had of these entrypoints, each for itself. */
+  take(entrypoints: readonly Entrypoint[]): Taken {
+    const bound: Entrypoint[] = [];
+    const opened: HeldListener[] = [];
+    const faults = new Map<string, Fault>();
+    for (const entrypoint of entrypoints) {
+      try {
+        opened.push(...this.open([entrypoint]));
+        bound.push(entrypoint);
+      } catch (error) {
+        if (!(error instanceof Fault)) throw error;
+        faults.set(entrypoint.name, error);
+      }
+    }
+    return { bound, opened, faults };
   }
 
   /** Keys that none of these entrypoints uses. */

@@ -6,7 +6,7 @@ import { Reservations } from '../apps/reservations.ts';
 import { type AppGround, compose, noGround } from '../apps/routing.ts';
 import type { AppsChange } from '../apps/state.ts';
 import { Fault } from '../base/fault.ts';
-import { frontedPorts, inheritGates } from '../model/gate-inheritance.ts';
+import { type FrontedPort, frontedPorts, inheritGates } from '../model/gate-inheritance.ts';
 import type {
   CertificatesPart,
   ChallengesPart,
@@ -17,7 +17,9 @@ import type {
   RoutingPart,
   SnapshotParts,
 } from '../model/snapshot.ts';
-import type { HeldListener, Listeners } from './listeners.ts';
+import { noPorts, type PortContribution, type PortGround, withPorts } from './gate-ports.ts';
+import type { HeldListener, Listeners, Taken } from './listeners.ts';
+import type { PortTakeover } from './port-takeover.ts';
 import type { Proposal } from './publication-run.ts';
 import { type Intent, resolveServices, type StoredService } from './service-state.ts';
 import type { StateStore } from './state-store.ts';
@@ -32,6 +34,8 @@ export interface Wanted {
   readonly gate: () => GatePart;
   /** What the file says about apps in general. */
   readonly apps: AppGround;
+  /** What it says about ports of apps that the gate takes. */
+  readonly ports: PortGround;
 }
 
 /** What a new routing means beyond the snapshot. */
@@ -59,6 +63,7 @@ export interface Wish {
 interface RoutingWish {
   readonly declared: RoutingPart;
   readonly ground: AppGround;
+  readonly ports: PortGround;
   readonly apps: AppsChange | null;
   readonly wish: Wish | null;
 }
@@ -67,6 +72,7 @@ export class Proposals {
   readonly #store: StateStore;
   readonly #listeners: Listeners;
   readonly #apps: AppsBook;
+  readonly #takeover: PortTakeover;
   readonly #reservations: Reservations;
   readonly #effects: RoutingEffects;
   #revision: number;
@@ -76,12 +82,20 @@ export class Proposals {
   #challenges: ChallengesPart = { http: [], alpn: [] };
   #declared: RoutingPart | null = null;
   #ground: AppGround = noGround;
+  #portGround: PortGround = noPorts;
   #served: readonly Entrypoint[] = [];
 
-  constructor(store: StateStore, listeners: Listeners, apps: AppsBook, effects: RoutingEffects) {
+  constructor(
+    store: StateStore,
+    listeners: Listeners,
+    apps: AppsBook,
+    takeover: PortTakeover,
+    effects: RoutingEffects,
+  ) {
     this.#store = store;
     this.#listeners = listeners;
     this.#apps = apps;
+    this.#takeover = takeover;
     this.#reservations = new Reservations(apps);
     this.#effects = effects;
     this.#revision = store.revision;
@@ -100,26 +114,39 @@ export class Proposals {
   }
 
   /** What `file` would serve. Throws `reservation-conflict` when an app has something of it. */
-  preview(declared: RoutingPart, ground: AppGround): RoutingPart {
+  preview(declared: RoutingPart, ground: AppGround, portGround: PortGround): RoutingPart {
     this.#refuseRivals(declared, ground);
-    const { routing, instances } = compose(declared, this.#apps.active(), ground);
-    return withGates(resolveServices(routing, this.#stored, new Map(), instances).routing, instances, ground);
+    const ports = this.#takeover.contribution(portGround, null, declared.settings);
+    const composed = compose(declared, this.#apps.active(), ground);
+    const instances = new Map([...composed.instances, ...ports.instances]);
+    const whole = withPorts(composed.routing, ports, ports.entrypoints);
+    const { routing } = resolveServices(whole, this.#stored, new Map(), instances);
+    return withGates(routing, instances, ground, ports.local);
   }
 
   /** Another configuration. */
-  file({ routing, certificates, gate, apps }: Wanted): Proposal {
+  file({ routing, certificates, gate, apps, ports }: Wanted): Proposal {
     this.#refuseRivals(routing, apps);
     const parts = { certificates, gate: gate(), challenges: this.#challenges, keys: this.#keys };
-    return this.#routing({ declared: routing, ground: apps, apps: null, wish: null }, parts);
+    return this.#routing({ declared: routing, ground: apps, ports, apps: null, wish: null }, parts);
   }
 
   wish(wish: Wish): Proposal {
-    return this.#routing({ declared: this.declared, ground: this.#ground, apps: null, wish }, {});
+    return this.#routing({ ...this.#now, wish }, {});
   }
 
   /** Apps whose active services change. */
   apps(apps: AppsChange): Proposal {
-    return this.#routing({ declared: this.declared, ground: this.#ground, apps, wish: null }, {});
+    return this.#routing({ ...this.#now, apps }, {});
+  }
+
+  /** Addresses of this machine, or apps without services, are others than before. */
+  ports(): Proposal {
+    return this.#routing(this.#now, {});
+  }
+
+  get #now(): RoutingWish {
+    return { declared: this.declared, ground: this.#ground, ports: this.#portGround, apps: null, wish: null };
   }
 
   health(routing: RoutingPart): Proposal {
@@ -154,14 +181,32 @@ export class Proposals {
     if (rivals.length > 0) throw new Fault('reservation-conflict', rivals.join('\n'));
   }
 
-  #routing({ declared, ground, apps, wish }: RoutingWish, more: Partial<SnapshotParts>): Proposal {
+  #routing(wish: RoutingWish, more: Partial<SnapshotParts>): Proposal {
+    const ports = this.#takeover.contribution(wish.ports, wish.apps, wish.declared.settings);
+    const taken = this.#listeners.take(ports.entrypoints);
+    try {
+      return this.#composed(wish, ports, taken, more);
+    } catch (error) {
+      this.#listeners.close(taken.opened.map(({ key }) => key));
+      throw error;
+    }
+  }
+
+  #composed(
+    { declared, ground, ports: portGround, apps, wish }: RoutingWish,
+    ports: PortContribution,
+    taken: Taken,
+    more: Partial<SnapshotParts>,
+  ): Proposal {
     const intents = new Map(wish === null ? [] : [[wish.service, wish.intent]]);
     const active = apps === null ? this.#apps.active() : this.#apps.activeAfter(apps);
     const composed = compose(declared, active, ground);
-    const resolved = resolveServices(composed.routing, this.#stored, intents, composed.instances);
+    const instances = new Map([...composed.instances, ...ports.instances]);
+    const whole = withPorts(composed.routing, ports, taken.bound);
+    const resolved = resolveServices(whole, this.#stored, intents, instances);
     const { changed } = resolved;
-    const routing = withGates(resolved.routing, composed.instances, ground);
-    const opened = this.#listeners.open(routing.entrypoints);
+    const routing = withGates(resolved.routing, instances, ground, ports.local);
+    const opened = [...taken.opened, ...this.#listeners.open(routing.entrypoints)];
     const keys = opened.map(({ key }) => key);
     const proposal = this.#parts({ ...more, routing, health: this.#effects.healthOf(routing) }, changed, apps);
     const drainMs = wish?.drainMs ?? null;
@@ -174,6 +219,8 @@ export class Proposals {
         proposal.persist(revision);
         this.#declared = declared;
         this.#ground = ground;
+        this.#portGround = portGround;
+        this.#takeover.settled(portGround, ports.ports, taken.faults);
         this.#served = routing.entrypoints;
       },
       lend: (worker) => lendAll(worker, opened),
@@ -207,9 +254,14 @@ export class Proposals {
 }
 
 /** Whoever leads to an app by another way leads through its gate. */
-function withGates(routing: RoutingPart, instances: ReadonlyMap<string, unknown>, { named }: AppGround): RoutingPart {
+function withGates(
+  routing: RoutingPart,
+  instances: ReadonlyMap<string, unknown>,
+  { named }: AppGround,
+  local: readonly FrontedPort[],
+): RoutingPart {
   const own = new Set(instances.keys());
-  const inherited = inheritGates(routing, frontedPorts(routing, own), own, named);
+  const inherited = inheritGates(routing, [...frontedPorts(routing, own), ...local], own, named);
   if (inherited.problems.length > 0) throw new Fault('gate-refused', inherited.problems.join('\n'));
   return inherited.routing;
 }

@@ -36,6 +36,7 @@ import type {
   TlsStatus,
   TrafficStatus,
 } from './operations.ts';
+import { portGroundOf } from './ported-apps.ts';
 import type { Wish } from './proposals.ts';
 import type { ProcessMetrics, WorkerStats } from './protocol.ts';
 import type { ServiceRunState } from './service-state.ts';
@@ -92,7 +93,11 @@ export class RunningOperations implements Operations {
     const base = { file: path, warnings: loaded.warnings, overrides: this.#overrides() };
     if (!loaded.ok) return { ...base, problems: loaded.problems, changes: null, needsRestart: [], closes: [] };
     const { declaration } = loaded;
-    const next = this.#serving.preview(compileRouting(declaration), appGroundOf(declaration));
+    const next = this.#serving.preview(
+      compileRouting(declaration),
+      appGroundOf(declaration),
+      portGroundOf(declaration),
+    );
     const { routing } = this.#serving.snapshot.parts;
     return {
       ...base,

@@ -21,9 +21,11 @@ import type {
   Snapshot,
 } from '../model/snapshot.ts';
 import { type Drain, Drains } from './drains.ts';
+import type { PortGround } from './gate-ports.ts';
 import { Health } from './health.ts';
 import type { Listeners } from './listeners.ts';
 import { MetricsSum } from './metrics.ts';
+import { PortTakeover } from './port-takeover.ts';
 import { lendAll, Proposals, type Wanted, type Wish } from './proposals.ts';
 import type { DrainLimits, Notice, ProcessMetrics, Questions, WorkerStats } from './protocol.ts';
 import { Publisher } from './publication.ts';
@@ -84,6 +86,8 @@ export class Serving {
   readonly #health: Upkeep;
   readonly #certificates: Upkeep;
   readonly #ticketKey: Upkeep;
+  readonly #ports: Upkeep;
+  readonly takeover: PortTakeover;
   #logLevel: LogLevel;
   #begun: readonly Drain[] = [];
 
@@ -101,7 +105,8 @@ export class Serving {
     this.health = new Health(clock, log, () =>
       this.#health.request(({ parts }) => this.#proposals.health(parts.routing)),
     );
-    this.#proposals = new Proposals(store, options.listeners, options.apps, {
+    this.takeover = new PortTakeover({ clock, log, book: options.apps, onChange: () => this.lookAtPorts() });
+    this.#proposals = new Proposals(store, options.listeners, options.apps, this.takeover, {
       healthOf: (routing) => this.health.part(routing),
       own: (...entrypoints) => this.#udpOwners.follow(...entrypoints),
       withdraw: (keys) => this.#pool.tellAll({ kind: 'withdraw', keys }),
@@ -128,6 +133,7 @@ export class Serving {
     this.#health = upkeep('health');
     this.#certificates = upkeep('certificates');
     this.#ticketKey = upkeep('keys');
+    this.#ports = upkeep('ports');
     this.#pool = new WorkerPool({
       clock,
       log,
@@ -201,8 +207,8 @@ export class Serving {
   }
 
   /** What `publish` would serve. */
-  preview(routing: RoutingPart, apps: AppGround): RoutingPart {
-    return this.#proposals.preview(routing, apps);
+  preview(routing: RoutingPart, apps: AppGround, ports: PortGround): RoutingPart {
+    return this.#proposals.preview(routing, apps, ports);
   }
 
   /** Publishes what an operator wants of one service. `drain` is null when no generation was replaced. */
@@ -247,6 +253,11 @@ export class Serving {
   /** Every worker answers these challenges when it resolves. */
   publishChallenges(challenges: ChallengesPart): Promise<Published> {
     return this.#publisher.publish(() => this.#proposals.challenges(challenges));
+  }
+
+  /** Apps, or addresses of this machine, may be others: ports are taken, or given back. */
+  lookAtPorts(): void {
+    this.#ports.request(() => this.#proposals.ports());
   }
 
   /** Every worker judges by this when it resolves. */
@@ -321,10 +332,11 @@ export class Serving {
   }
 
   #quieten(): void {
+    this.takeover.close();
     this.#udpOwners.close();
     this.#publisher.close();
     this.health.close();
-    for (const upkeep of [this.#health, this.#certificates, this.#ticketKey]) upkeep.close();
+    for (const upkeep of [this.#health, this.#certificates, this.#ticketKey, this.#ports]) upkeep.close();
   }
 
   /** Workers that take part in publications: those that serve, and before the first publication those that could. */

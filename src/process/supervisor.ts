@@ -24,6 +24,7 @@ import { InstalledApps } from './installed-apps.ts';
 import { inheritedSockets, Listeners } from './listeners.ts';
 import { type MetricsMove, MetricsServer } from './metrics-server.ts';
 import type { CreateControlHandler, LastReload, ReloadResult } from './operations.ts';
+import { portGroundOf } from './ported-apps.ts';
 import type { Published, StepObserver } from './publication-run.ts';
 import { type Household, RunningOperations } from './running-operations.ts';
 import { ServiceManager } from './service-manager.ts';
@@ -154,7 +155,12 @@ export class Supervisor implements Household {
       observer: options.appsObserver ?? (() => {}),
       declaration,
     });
-    this.gate = new GateAdministration(this.#gate, clock, () => this.#serving.snapshot.parts);
+    this.gate = new GateAdministration(
+      this.#gate,
+      clock,
+      () => this.#serving.snapshot.parts,
+      () => this.#serving.takeover.status(),
+    );
     this.#metricsServer = new MetricsServer(() => this.metricsText(), log);
     this.#manager = new ServiceManager(process.env, log);
     const switches = new Switches(clock, log, new ServingGround(this.#serving, clock.now));
@@ -225,6 +231,7 @@ export class Supervisor implements Household {
         certificates: part,
         gate: () => this.#gate.part(declaration.gate),
         apps: appGroundOf(declaration),
+        ports: portGroundOf(declaration),
       })),
     );
     this.#gate.adopt(declaration.gate);
@@ -234,6 +241,8 @@ export class Supervisor implements Household {
     this.#control = await ControlSocket.listen(path, createControlHandler(this.#operations, this.#log));
     (await this.#controlAddress.move(declaration.control)).adopt();
     this.#apps.begin();
+    this.#apps.onChange(() => this.#serving.lookAtPorts());
+    this.#serving.takeover.follow();
     await this.#watch.set([this.configFile]);
     this.#rotation = this.#clock.every(ticketKeyLifeMs, () => this.#serving.rotateTicketKey());
     this.#manager.notify('READY');
@@ -306,6 +315,7 @@ export class Supervisor implements Household {
         certificates: certificates.part,
         gate: () => this.#gate.part(declaration.gate),
         apps: appGroundOf(declaration),
+        ports: portGroundOf(declaration),
       });
       this.#gate.adopt(declaration.gate);
       for (const move of moves) move.adopt();

@@ -61,9 +61,15 @@ export function chooseIdentity(
   if (name === null) return refuse(Alert.UnrecognizedName, 'unknown-name');
   const entry = findEntry(table, entrypoint, name);
   if (entry?.host.tls === 'never') return refuse(Alert.UnrecognizedName, 'never-host');
-  const choice = chooseCertificate(index, name, entry?.host.pattern ?? null);
+  const choice = chooseCertificate(index, name, certifiedPattern(table, entry, name));
   if (choice.kind === 'none') return refuse(Alert.UnrecognizedName, 'unknown-name');
   return { kind: 'serve', serverName: name, profile: profileOf(table, entry), choice };
+}
+
+/** What the internal CA may sign: on a port that takes every name, a name that some host of ours has. */
+function certifiedPattern(table: RoutingTable, entry: HostEntry | null, name: string): string | null {
+  if (entry?.host.tls !== 'either' || entry.host.pattern !== '*') return entry?.host.pattern ?? null;
+  return findHost(table.reserved, name)?.host.pattern ?? null;
 }
 
 /** The default certificate if there is one; else the address itself may be a host of ours. */

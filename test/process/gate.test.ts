@@ -29,7 +29,7 @@ interface House {
 
 async function house(more = '', entrypoint = ''): Promise<House> {
   const app = await Recorder.start({ name: 'app' });
-  const [port] = (await freePorts(1)) as [number];
+  const [port, dashboard] = (await freePorts(2)) as [number, number];
   const config = `
 workers = 2
 [entrypoints.web]
@@ -42,6 +42,7 @@ enabled = false
 access = false
 format = "json"
 [gate]
+port = ${dashboard}
 [external_routes."app.test"]
 to = ["${app.address}"]
 gate = "gated"

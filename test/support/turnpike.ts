@@ -12,6 +12,7 @@ import { paths, type ServiceVerb, servicePath } from '../../src/control/api.ts';
 import { ControlClient } from '../../src/control/client.ts';
 import { socketName } from '../../src/control/socket-path.ts';
 import type { ReloadResult, ServiceChange, Status, SwitchReport, TrafficStatus } from '../../src/process/operations.ts';
+import { namespaced } from './namespaces.ts';
 import { until, within } from './wait.ts';
 
 export const repository = join(dirname(fileURLToPath(import.meta.url)), '../..');
@@ -30,6 +31,8 @@ export interface TurnpikeOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** As many descriptors as each of its processes may have (`ulimit -n`). */
   readonly descriptors?: number;
+  /** A network namespace to run in. */
+  readonly netns?: string;
   /** Keep using this directory (configuration and state), for restarts. */
   readonly directory?: string;
   /** Wait until it serves (default). */
@@ -68,7 +71,11 @@ export class Turnpike {
     const command = [process.execPath, options.entry ?? mainFile, 'serve', '--config', this.configFile];
     const limited = ['-c', 'ulimit -n "$0" && exec "$@"', String(options.descriptors)];
     const [program, args] =
-      options.descriptors === undefined ? [command[0]!, command.slice(1)] : ['/bin/sh', [...limited, ...command]];
+      options.netns !== undefined
+        ? namespaced(options.netns, command)
+        : options.descriptors === undefined
+          ? [command[0]!, command.slice(1)]
+          : ['/bin/sh', [...limited, ...command]];
     this.child = spawn(program, args, {
       env: { ...process.env, NODE_ENV: 'production', ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],

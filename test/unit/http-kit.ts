@@ -51,7 +51,8 @@ export class Edge {
   readonly engines = new Set<{ drain(): void; destroy(): void }>();
   readonly #accessLog: AccessLog;
   readonly #directory = mkdtempSync(join(tmpdir(), 'turnpike-http-'));
-  readonly #entrypoint: string;
+  /** Of connections accepted from now on. */
+  entrypoint: string;
   readonly #sockets = new Set<Socket>();
   readonly #server: Server;
   #revision = 0;
@@ -59,7 +60,7 @@ export class Edge {
   private constructor(options: EdgeOptions) {
     this.trustedPeer = options.trustedPeer ?? false;
     this.tls = options.tls ?? null;
-    this.#entrypoint = options.entrypoint ?? 'web';
+    this.entrypoint = options.entrypoint ?? 'web';
     const { deadlines, metrics } = this;
     const deps = { clock: systemClock, deadlines, log: silentLog, metrics };
     this.traffic = new Traffic<Backends>(
@@ -122,7 +123,7 @@ export class Edge {
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket));
     const facts: ConnectionFacts = Object.freeze({
-      entrypoint: this.#entrypoint,
+      entrypoint: this.entrypoint,
       peerAddress: '127.0.0.1',
       peerPort: socket.remotePort ?? 0,
       localAddress: '127.0.0.1',
@@ -140,7 +141,7 @@ export class Edge {
       const connection = new ServerConnection(socket, {
         facts,
         deadlines: this.deadlines,
-        limits: () => this.handler.limitsOf(this.#entrypoint),
+        limits: () => this.handler.limitsOf(this.entrypoint),
         onRequest: (stream) => this.handler.handle(stream),
         answerFault: (fault, head) => this.handler.answerFault(fault, head),
         onRefused: (fault) => this.handler.refused(fault, facts),

@@ -112,3 +112,14 @@ test('another raw fallback moves the service that was it', () => {
   expect(movingServices(part('db'), part('git'))).toEqual(['db']);
   expect(movingServices(part(null), part('git'))).toEqual([]);
 });
+
+test('catch-alls of different entrypoints are different hosts: one that comes or goes moves no other', () => {
+  const catchAll = (name: string, at: string) => host('*', [route(name, name)], { entrypoints: [at] });
+  const one = catchAll('a.test', 'one');
+  const two = catchAll('b.test', 'two');
+  const both = { ...before, hosts: [one, two] };
+  expect(movingServices({ ...before, hosts: [one] }, both)).toEqual([]);
+  expect(movingServices(both, { ...before, hosts: [two, one] })).toEqual([]);
+  expect(movingServices(both, { ...before, hosts: [two] })).toEqual(['a.test']);
+  expect(movingServices(both, { ...before, hosts: [one, catchAll('a.test', 'two')] })).toEqual(['b.test']);
+});

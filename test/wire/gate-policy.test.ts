@@ -2,10 +2,13 @@
 // Invariant: the expectation is told by the few lines of `expected`, never by the code under test; a cell that may not pass
 // leaves no byte at the app.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { AppPort } from '../../src/manifest/app.ts';
 import type { TlsFacts } from '../../src/message/stream.ts';
 import { defaultGateSettings } from '../../src/model/gate-policy.ts';
 import { defaultProfileId } from '../../src/model/routing-table.ts';
 import type { RouteGate } from '../../src/model/snapshot.ts';
+import { entrypointName, gatePorts, noPorts, type PortedApp, withPorts } from '../../src/process/gate-ports.ts';
+import { app as manifestApp } from '../support/apps.ts';
 import { closeH2Connections } from '../support/h2-frames.ts';
 import { type Answer, closeRawClients, fieldValue } from '../support/raw-client.ts';
 import { type Line, Recorder, valuesOf } from '../support/recorder.ts';
@@ -39,7 +42,7 @@ const clients = [
   'gRPC',
 ] as const;
 /** Every kind of listener that the gate stands behind: what differs is what the connection is known by. */
-const listeners = ['plain', 'tls'] as const;
+const listeners = ['plain', 'tls', 'port'] as const;
 
 type Policy = (typeof policies)[number];
 type Override = (typeof overrides)[number];
@@ -141,6 +144,36 @@ const gateOf = (app: string, policy: Policy): RouteGate => ({
   allowedOrigins: [],
 });
 
+/** Each policy and override on a port of its own, too. */
+const cases = policies.flatMap((policy, i) =>
+  overrides.map((override, j) => ({ policy, override, port: 3000 + 10 * i + j })),
+);
+const isSecure = (listener: Listener): boolean => listener === 'tls';
+const entrypointOf = (name: string): string => {
+  const { port } = cases.find(({ policy, override }) => nameOf(policy, override) === name)!;
+  return entrypointName(port, '10.0.0.1');
+};
+
+function portedApp(name: string, auth: Policy, host: number, address: string): PortedApp {
+  const port: AppPort = {
+    host,
+    container: 80,
+    protocol: 'tcp',
+    binds: [auth === 'session' ? '10.0.0.1' : '127.0.0.1'],
+    auth,
+    rationale: null,
+    sessionPassthrough: false,
+  };
+  const run = { instance: 'one', down: false, backends: [{ port: 80, address }] };
+  return {
+    app: manifestApp(name, [], { ports: [port] }),
+    instance: name,
+    revision: 1,
+    originOf: (of) => `${name} ${of}`,
+    run,
+  };
+}
+
 let app: Recorder;
 let edge: Edge;
 let cells = 0;
@@ -154,13 +187,21 @@ beforeAll(async () => {
       return host(name, [route(name, 'app', { gate: gateOf(name, policy) })]);
     }),
   );
-  edge = await Edge.start({ routing: routing({ hosts, services: [service('app', 1, [app.address])] }) });
+  const file = routing({ hosts, services: [service('app', 1, [app.address])] });
+  const taken = gatePorts(
+    cases.map(({ policy, override, port }) => portedApp(nameOf(policy, override), policy, port, app.address)),
+    noPorts,
+    { addresses: ['10.0.0.1'], names: [] },
+    file.settings,
+  );
+  const whole = withPorts(file, taken, taken.entrypoints);
+  edge = await Edge.start({ routing: whole });
   const set = Object.fromEntries(
     policies.flatMap((policy) =>
       overrides.filter((each) => each !== null).map((override) => [nameOf(policy, override), override] as const),
     ),
   );
-  edge.publish(routing({ hosts, services: [service('app', 1, [app.address])] }), noCertificates, {
+  edge.publish(whole, noCertificates, {
     overrides: set,
     settings: defaultGateSettings,
   });
@@ -177,7 +218,7 @@ afterAll(async () => {
 
 /** The field lines that bring the credential, among others that are the app's own. */
 function bring(credential: Credential, name: string, listener: Listener): Line[] {
-  const secure = listener === 'tls';
+  const secure = isSecure(listener);
   const cookie = secure ? '__Host-turnpike_session' : 'turnpike_session';
   const long = 400 * 24 * 3_600_000;
   const session = (key: string, user: string, age = 0): Line[] => {
@@ -233,7 +274,8 @@ async function ask(
   lines: readonly Line[],
   listener: Listener,
 ): Promise<Answer> {
-  edge.tls = listener === 'tls' ? tls(name) : null;
+  edge.tls = isSecure(listener) ? tls(name) : null;
+  edge.entrypoint = listener === 'port' ? entrypointOf(name) : 'web';
   const h2 = client === 'WebSocket over HTTP/2' || client === 'gRPC' || client === 'fetch';
   const requester = new Requester(h2 ? 'h2c' : 'h1', { plainPort: edge.port, tlsPort: edge.port, ca: '' });
   try {

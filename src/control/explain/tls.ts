@@ -126,7 +126,11 @@ export function explainPlaintext(
   switch (judgePlaintext(host.tls, endpoint !== null, redirect, false)) {
     case 'serve': {
       const why =
-        host.tls === 'never' ? '' : endpoint === null ? ', no TLS entrypoint can serve it' : ', redirects are off';
+        host.tls === 'never' || host.tls === 'either'
+          ? ''
+          : endpoint === null
+            ? ', no TLS entrypoint can serve it'
+            : ', redirects are off';
       trace.pass('TLS policy', `${policy}: served in plaintext${why}`, host.origin);
       return null;
     }
