@@ -117,7 +117,7 @@ function addLeftovers(apps: Command, context: CommandContext): void {
       if (options.json === true) terminal.json(rows);
       else printLeftovers(rows, context);
     });
-  withExamples(withJson(withSocketOptions(list)), 'apps leftovers');
+  withExamples(withJson(withSocketOptions(list)), 'apps leftovers list');
   const prune = leftovers
     .command('prune')
     .description('Gives up for good what removed apps of this name have left behind.')
