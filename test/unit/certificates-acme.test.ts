@@ -2,11 +2,15 @@
 // is no part of the product, reads what we write.
 import { createHash, generateKeyPairSync, verify, X509Certificate } from 'node:crypto';
 import acme from 'acme-client';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { mintCa } from '../../certs/make-certs.ts';
+import { readWindow } from '../../src/certificates/acme/acme-issuer.ts';
+import { readAuthorization, readOrder } from '../../src/certificates/acme/answers.ts';
 import { judgeChain, leadsTo, renewalId } from '../../src/certificates/acme/chain.ts';
 import { type ChallengeFacts, chooseChallenge } from '../../src/certificates/acme/choose-challenge.ts';
 import { readDirectory, resourceUrl } from '../../src/certificates/acme/directory.ts';
+import { AcmeFailure } from '../../src/certificates/acme/failure.ts';
 import { AccountKey, bindExternally, type Jws } from '../../src/certificates/acme/jose.ts';
 import { identifierOf, nameOf, serverNameOf } from '../../src/certificates/acme/names.ts';
 import { alternates } from '../../src/certificates/acme/order.ts';
@@ -275,6 +279,42 @@ describe('what a CA answers', () => {
 
   it.each(['', 'null', '[]', '7', '"text"', '<html>'])('as %j is no problem document', (text) => {
     expect(parseProblem(text)).toBeNull();
+  });
+
+  it('is read or refused, whatever it is, and nothing of ours breaks over it', () => {
+    const resolve = (value: unknown): string => resourceUrl(value, 'https://ca.test/') ?? 'https://ca.test/none';
+    const member = fc.oneof(
+      fc.jsonValue({ maxDepth: 2 }),
+      fc.constantFrom('pending', 'valid', 'dns', '*.a', 'https://a/'),
+    );
+    const names =
+      'status identifiers identifier authorizations finalize certificate error challenges type token url meta';
+    const keys = [...names.split(' '), 'profiles', 'newNonce', 'newOrder', 'detail', 'subproblems', 'suggestedWindow'];
+    const object = fc.dictionary(fc.constantFrom(...keys), fc.oneof(member, fc.array(member, { maxLength: 3 })));
+    const text = fc.oneof(
+      object.map((value) => JSON.stringify(value)),
+      fc.json(),
+      fc.string(),
+    );
+    fc.assert(
+      fc.property(text, (body) => {
+        const given = answer(200, body, json);
+        for (const read of [
+          () => readOrder(given, resolve),
+          () => readAuthorization(given, resolve),
+          () => readDirectory(body, 'https://ca.test/dir'),
+        ]) {
+          try {
+            read();
+          } catch (error) {
+            expect(error).toBeInstanceOf(AcmeFailure);
+          }
+        }
+        expect(readFailure(answer(400, body, json), 'order', ['a.test'], 0)).toBeInstanceOf(AcmeFailure);
+        expect(readWindow(body)?.start ?? 0).not.toBeNaN();
+      }),
+      { numRuns: 2000 },
+    );
   });
 
   it('names other chains in every spelling of Link', () => {
