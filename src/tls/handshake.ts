@@ -69,7 +69,7 @@ export class Handshake implements DeadlineHolder {
   readonly #hooks: TlsHooks;
   readonly #host: HandshakeHost;
   readonly #reader = new ClientHelloReader();
-  #state: 'hello' | 'leaf' | 'tls' | 'proof' | 'refused' | 'done' = 'hello';
+  #state: 'hello' | 'leaf' | 'tls' | 'proof' | 'closing' | 'done' = 'hello';
   #maxVersion = 0;
   #secureBy = 0;
   #identity: ServeIdentity | null = null;
@@ -96,7 +96,7 @@ export class Handshake implements DeadlineHolder {
   }
 
   deadlineReached(): void {
-    if (this.#state !== 'refused') this.#finish('timeout', `state ${this.#state}`);
+    if (this.#state !== 'closing') this.#finish('timeout', `state ${this.#state}`);
     this.socket.destroy();
   }
 
@@ -148,7 +148,7 @@ export class Handshake implements DeadlineHolder {
 
   /** Half a hello and a FIN: nothing more will come, and TLS has no half-close. */
   readonly #onEnd = (): void => {
-    if (this.#state === 'refused') return;
+    if (this.#state === 'closing') return;
     this.#finish('client-gone', 'end of stream');
     this.socket.destroy();
   };
@@ -246,7 +246,7 @@ export class Handshake implements DeadlineHolder {
   }
 
   #proved(socket: TLSSocket): void {
-    this.#state = 'refused';
+    this.#state = 'closing';
     this.#host.ended(this);
     this.#hooks.onProved();
     socket.on('error', this.#onError);
@@ -289,8 +289,8 @@ export class Handshake implements DeadlineHolder {
   }
 
   #finish(reason: TlsRefusal, detail: string): void {
-    if (this.#state === 'refused' || this.#state === 'done') return;
-    this.#state = 'refused';
+    if (this.#state === 'closing' || this.#state === 'done') return;
+    this.#state = 'closing';
     this.#host.ended(this);
     this.#hooks.onRefused(reason, detail);
   }
