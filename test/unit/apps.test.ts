@@ -401,6 +401,13 @@ describe('remove', () => {
   });
 });
 
+test('processes of ours that nothing is written of are ended by the next start, and no others', async () => {
+  const { world } = await deployed();
+  world.alive.set('stray', { id: 'stray', app: 'blog', service: 'web', address: '127.0.0.1:1', revision: 9 });
+  await end(world, world.supervisor().resume());
+  expect(world.processes()).toEqual(['web#1']);
+});
+
 // ---- kills ---------------------------------------------------------------------------------------------------------
 
 interface Story {

@@ -107,3 +107,24 @@ test.each(['localhost', '127.0.0.1', ':80', 'a b:80', 'a:0', 'a:65536', '::1:80'
     expect(parseBackend(text)).toBeNull();
   },
 );
+
+test('another process behind the same addresses is another generation; the same one is not', () => {
+  const declared = file({ 'blog/web': ['127.0.0.1:4000'] });
+  const numbers: number[] = [];
+  let stored: ReadonlyMap<string, StoredService> = new Map();
+  for (const instance of ['a', 'a', 'b', 'b', 'a']) {
+    const resolved = resolveServices(declared, stored, new Map(), new Map([['blog/web', instance]]));
+    stored = new Map([...stored, ...resolved.changed.map((row) => [row.name, row] as const)]);
+    numbers.push(resolved.routing.services[0]!.generation.number);
+  }
+  expect(numbers).toEqual([1, 1, 2, 2, 3]);
+});
+
+test('a hold that an app asks for lasts beside what the operator asks for', () => {
+  const [service] = file({ 'blog/web': ['127.0.0.1:4000'] }).services;
+  const held = routing({ services: [{ ...service!, state: 'paused' }] });
+  const state = (intents: Readonly<Record<string, Intent>>) =>
+    resolveServices(held, new Map(), new Map(Object.entries(intents))).routing.services[0]?.state;
+  expect(state({})).toBe('paused');
+  expect(state({ 'blog/web': { kind: 'state', state: 'stopped' } })).toBe('stopped');
+});
