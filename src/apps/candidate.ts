@@ -5,7 +5,7 @@ import type { AppService } from '../manifest/app.ts';
 import { effectiveReadiness, type Probe } from '../manifest/readiness.ts';
 import { parseBackend } from '../model/backend.ts';
 import type { Service } from '../model/snapshot.ts';
-import type { InstanceRef, Runtime } from '../runtime/runtime.ts';
+import type { InstanceRef, PortProbe, Runtime } from '../runtime/runtime.ts';
 import { defaultReadiness, type Readiness, waitUntilReady } from '../switchover/readiness.ts';
 
 export interface Candidate {
@@ -18,6 +18,7 @@ export interface Candidate {
 /** The first looks come quickly: most programs are ready within a fraction of a second. */
 const firstMs = 50;
 const outputEveryMs = 200;
+const endedMs = 2000;
 
 export async function candidateReady(
   candidate: Candidate,
@@ -32,7 +33,9 @@ export async function candidateReady(
   const ready =
     probe.type === 'log'
       ? waitForOutput(probe, candidate.instance, runtime, clock, over.signal)
-      : waitForPort(probe, candidate, clock, over.signal, onAttempt);
+      : probe.internal && runtime.probeInside !== undefined
+        ? askInside(probe, candidate.instance, runtime.probeInside.bind(runtime), over.signal)
+        : waitForPort(probe, candidate, clock, over.signal, onAttempt);
   const ended = candidate.ended?.then((detail): Readiness => ({ ready: false, detail }));
   const aborted = new Promise<Readiness>((resolve) => {
     const giveUp = (): void => resolve({ ready: false, detail: 'given up' });
@@ -46,16 +49,32 @@ export async function candidateReady(
   }
 }
 
+/** A port that nobody publishes is asked where it can be reached. */
+async function askInside(
+  probe: PortProbe,
+  instance: InstanceRef,
+  ask: NonNullable<Runtime['probeInside']>,
+  signal: AbortSignal,
+): Promise<Readiness> {
+  const { ok, detail } = await ask(instance, probe, signal);
+  return ok ? { ready: true } : { ready: false, detail };
+}
+
 async function waitForPort(
   probe: Exclude<Probe, { type: 'log' }>,
-  { service, instance }: Candidate,
+  { service, instance, ended }: Candidate,
   clock: Clock,
   signal: AbortSignal,
   onAttempt: (detail: string) => void,
 ): Promise<Readiness> {
   const address = instance.backends.find(({ port }) => port === probe.port)?.address;
   const backend = address === undefined ? null : parseBackend(address);
-  if (backend === null) return { ready: false, detail: `nobody knows where port ${probe.port} is reached` };
+  if (backend === null) {
+    // Mostly because it has ended before anybody could look; that says more.
+    const soon = new Promise<null>((resolve) => clock.after(endedMs, () => resolve(null)));
+    const reason = ended === null ? null : await Promise.race([ended, soon]);
+    return { ready: false, detail: reason ?? `nobody knows where port ${probe.port} is reached` };
+  }
   const { timeoutMs, consecutive } = probe;
   const rules = { ...defaultReadiness, timeoutMs, consecutive, firstMs };
   return waitUntilReady(probed(probe, service), backend, rules, clock, signal, onAttempt);

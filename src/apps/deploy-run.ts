@@ -143,7 +143,7 @@ export class DeployRun {
     const wanted = instanceDigest(app, service, given);
     // What still runs and is what is wanted need not be started anew.
     const warm =
-      mode === 'sequential' || this.deploy.kind === 'restart'
+      mode === 'sequential' || this.deploy.kind === 'restart' || this.deploy.services[this.#index]?.fresh === true
         ? undefined
         : book
             .retiringOf(incarnation, service.name)

@@ -52,7 +52,8 @@ export async function preflight(
     throw new Fault('deploy-refused', why);
   }
   const restart = kind === 'restart';
-  const all = planServices(revision, book.activeOf(incarnation.id), { only: null, given, restart });
+  const planned = planServices(revision, book.activeOf(incarnation.id), { only: null, given, restart });
+  const all = await Promise.all(planned.map((each) => withSecrets(each, incarnation, revision, book, runtime)));
   const services = only === null ? all : all.filter(({ name }) => name === only);
   const checks = new Map<string, LaunchCheck>();
   const problems = [...dependencies(app, book), ...listeners(app, file)];
@@ -67,6 +68,22 @@ export async function preflight(
   }
   if (problems.length > 0) throw new Fault('deploy-refused', `nothing was changed:\n  ${problems.join('\n  ')}`);
   return { services, checks, whole: all.every((each) => services.includes(each) || each.action === 'keep') };
+}
+
+/** Nothing of the manifest changed: did what it only names? */
+async function withSecrets(
+  planned: PlannedService,
+  { id }: Incarnation,
+  { app, number }: Revision,
+  book: AppsBook,
+  runtime: Runtime,
+): Promise<PlannedService> {
+  const { name, action, given } = planned;
+  const instance = book.activeService(id, name)?.instance ?? null;
+  if (action !== 'keep' || instance === null || runtime.isCurrent === undefined) return planned;
+  const service = app.services.find((each) => each.name === name)!;
+  const launch = { instance: instance.id, incarnation: id, app, service, given, revision: number };
+  return (await runtime.isCurrent(launch, instance)) ? planned : { ...planned, action: 'replace', fresh: true };
 }
 
 function dependencies(app: App, book: AppsBook): string[] {

@@ -83,6 +83,8 @@ export interface PlannedService {
   readonly name: string;
   /** `keep`: nothing changed. `withdraw`: the new revision does not have it. */
   readonly action: 'replace' | 'keep' | 'withdraw';
+  /** Same manifest, other secrets or image: no older generation will do. */
+  readonly fresh?: boolean;
   readonly given: readonly PortBackend[];
 }
 

@@ -12,16 +12,18 @@ export const appPaths = {
   leftovers: '/v1/leftovers',
 } as const;
 
-/** Answered at once. */
-export const appQuestions = ['show', 'diff', 'status'] as const;
+/** Answered at once; `logs` as a stream of bytes. */
+export const appQuestions = ['show', 'diff', 'status', 'secrets', 'logs'] as const;
 export type AppQuestion = (typeof appQuestions)[number];
 
 /** Answered line by line. */
 export const appVerbs = ['deploy', 'rollback', 'restart', 'remove'] as const;
 export type AppVerb = (typeof appVerbs)[number];
 
-/** `prune`: answered at once, and changes something. */
-export function appPath(app: string, verb: AppQuestion | AppVerb | 'prune'): string {
+/** Answered at once, and changing something. */
+export type AppChange = 'prune' | 'secret-set' | 'secret-remove';
+
+export function appPath(app: string, verb: AppQuestion | AppVerb | AppChange): string {
   return `${root}/${encodeURIComponent(app)}/${verb}`;
 }
 

@@ -43,6 +43,22 @@ export function answerApps(path: string, call: AppCall): Promise<unknown> | null
       return apps.status(app);
     case 'POST prune':
       return apps.prune(app);
+    case 'GET secrets':
+      return apps.secrets.list(app);
+    case 'POST secret-set':
+      return readJson(request).then(async (body) => {
+        await apps.secrets.set(app, text(body, 'service'), text(body, 'name'), text(body, 'value'));
+        return {};
+      });
+    case 'POST secret-remove':
+      return readJson(request).then(async (body) => {
+        await apps.secrets.remove(app, text(body, 'service'), text(body, 'name'));
+        return {};
+      });
+    case 'GET logs':
+      return stream(call, (signal) =>
+        apps.logs({ app, service: query.get('service'), follow: query.has('follow') }, signal),
+      );
     case 'POST deploy':
       return lines(call, (body, progress) => {
         const revision = numberOrNull(body, 'revision');
@@ -76,6 +92,31 @@ async function lines(
   };
   const report = await run(body, (progress) => write({ progress }));
   write({ report });
+  response.end();
+  return undefined;
+}
+
+/** Bytes as they come, until they end or the client goes. */
+async function stream({ response }: AppCall, open: (signal: AbortSignal) => AsyncIterable<Buffer>): Promise<undefined> {
+  const gone = new AbortController();
+  response.once('close', () => gone.abort());
+  try {
+    for await (const chunk of open(gone.signal)) {
+      if (!response.headersSent) response.writeHead(200, { 'content-type': 'application/octet-stream' });
+      if (!response.write(chunk) && !gone.signal.aborted) {
+        await new Promise<void>((resolve) => {
+          response.once('drain', resolve);
+          response.once('close', resolve);
+        });
+      }
+    }
+  } catch (error) {
+    if (!response.headersSent) throw error;
+    // Half of an answer went out: only its end can tell.
+    response.destroy();
+    return undefined;
+  }
+  if (!response.headersSent) response.writeHead(200, { 'content-type': 'application/octet-stream' });
   response.end();
   return undefined;
 }

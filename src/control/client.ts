@@ -52,6 +52,17 @@ export class ControlClient {
     }
   }
 
+  /** An answer as it comes. */
+  async *bytes(path: string): AsyncGenerator<Buffer> {
+    const response = await this.#send('GET', path, null);
+    if (response.statusCode !== 200) throw errorOf(await readAll(response));
+    try {
+      for await (const chunk of response) yield chunk as Buffer;
+    } catch (error) {
+      throw new CommandError(`Turnpike broke off its answer (${(error as Error).message}).\nSee: turnpike status`);
+    }
+  }
+
   async #call<T>(method: string, path: string, body: object | null): Promise<T> {
     const response = await this.#send(method, path, body);
     const text = await readAll(response);

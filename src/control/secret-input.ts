@@ -1,4 +1,4 @@
-// How a command gets a password: typed twice on a terminal without being shown, or one line of standard input.
+// How a command gets a password or another secret: typed on a terminal without being shown, or from standard input.
 // Invariant: never from the command line, where every user of the machine could read it; never echoed.
 import { CommandError } from './client.ts';
 import type { Terminal } from './terminal.ts';
@@ -14,12 +14,20 @@ export async function readNewPassword(terminal: Terminal, input: Input = process
   return password;
 }
 
-async function readAll(input: Input): Promise<string> {
+/** All of standard input but a line feed at its end: keys and certificates have several lines. */
+export async function readNewSecret(terminal: Terminal, input: Input = process.stdin): Promise<string> {
+  if (input.isTTY) return readHidden('Value: ', terminal, input);
+  const value = (await readAll(input, 'A value of at most 64 KiB is accepted.')).replace(/\r?\n$/, '');
+  if (value === '') throw new CommandError('No value came on standard input.', 2);
+  return value;
+}
+
+async function readAll(input: Input, tooLong = 'A password of at most 1024 characters is accepted.'): Promise<string> {
   let text = '';
   input.setEncoding('utf8');
   for await (const part of input) {
     text += String(part);
-    if (text.length > 65_536) throw new CommandError('A password of at most 1024 characters is accepted.', 2);
+    if (text.length > 65_537) throw new CommandError(tooLong, 2);
   }
   return text;
 }

@@ -7,6 +7,8 @@ export type Style = 'bold' | 'dim' | 'green' | 'red' | 'yellow' | 'cyan';
 export interface Terminal {
   /** One answer line. */
   line(text?: string): void;
+  /** Something of somebody else's, as it is. */
+  text(text: string): void;
   json(value: unknown): void;
   error(text: string): void;
   style(style: Style, text: string): string;
@@ -36,6 +38,10 @@ export function createTerminal({ out, err, env }: TerminalStreams): Terminal {
     line: (text = '') => {
       endLine();
       out.write(`${text}\n`);
+    },
+    text: (text) => {
+      endLine();
+      out.write(text);
     },
     json: (value) => {
       endLine();

@@ -6,6 +6,7 @@ import type { DeployProgress, DeployReport } from '../apps/reports.ts';
 import type { Deploy, DeployKind } from '../apps/state.ts';
 import type { Problem } from '../config/problem.ts';
 import type { App } from '../manifest/app.ts';
+import type { AppSecretOperations } from './app-secrets.ts';
 
 export type { Applied } from '../apps/apps.ts';
 export type { DeployProgress, DeployReport, ServiceReport } from '../apps/reports.ts';
@@ -25,6 +26,17 @@ export interface AppOperations {
   upstream(): Promise<readonly UpstreamRow[]>;
   leftovers(): Promise<readonly LeftoverRow[]>;
   prune(app: string): Promise<readonly LeftoverRow[]>;
+  readonly secrets: AppSecretOperations;
+  /** What a service writes, as it comes. */
+  logs(order: LogOrder, signal: AbortSignal): AsyncIterable<Buffer>;
+}
+
+export interface LogOrder {
+  readonly app: string;
+  /** Null: the only one. */
+  readonly service: string | null;
+  /** Until it ends, or the signal comes. */
+  readonly follow: boolean;
 }
 
 export type OnDeployProgress = (progress: DeployProgress) => void;

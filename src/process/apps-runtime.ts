@@ -64,6 +64,7 @@ function containersOf(
       return { images, mounts, devices };
     },
     secrets,
+    seal: installation.seal,
     secretFiles: new SecretFiles(secretFilesRoot(stateDir, installation.id, process.env)),
     secretDirectory: new SecretDirectory(join(stateDir, 'secrets')),
     placeholders: () => hostFacts(declaration().apps.dataRoot, running()),

@@ -1,10 +1,12 @@
 // What a state directory remembers of itself for the sake of container engines.
 // Invariant: the id is made once and never changes, because everything on an engine that is ours carries it.
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { StateStore } from './state-store.ts';
 
 export class Installation {
   readonly id: string;
+  /** A secret of the installation's own. */
+  readonly seal: Buffer;
   readonly #store: StateStore;
   #engineUsed: boolean;
 
@@ -14,6 +16,9 @@ export class Installation {
     const known = this.#read('installation');
     this.id = known ?? randomUUID();
     if (known === null) this.#write('installation', this.id);
+    const seal = this.#read('installation-seal') ?? randomBytes(32).toString('base64url');
+    this.seal = Buffer.from(seal, 'base64url');
+    this.#write('installation-seal', seal);
   }
 
   get engineUsed(): boolean {

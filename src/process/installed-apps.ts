@@ -17,7 +17,8 @@ import { loadManifest } from '../manifest/load.ts';
 import { factsOf } from '../manifest/operator-facts.ts';
 import { parseBackend } from '../model/backend.ts';
 import { backedPorts, type PortBackend, type Runtime } from '../runtime/runtime.ts';
-import type { SecretStore } from '../runtime/secret-store.ts';
+import { readLogs } from './app-logs.ts';
+import { AppSecrets } from './app-secrets.ts';
 import { ManifestDirectory } from './apps-directory.ts';
 import { appGroundOf } from './apps-ground.ts';
 import { appRow, appShown, appStatus, leftoverRow, upstreamRow } from './apps-inspection.ts';
@@ -31,6 +32,7 @@ import type {
   AppStatus,
   DeployOrder,
   LeftoverRow,
+  LogOrder,
   OnDeployProgress,
   RestartOrder,
   RollbackOrder,
@@ -57,7 +59,7 @@ export class InstalledApps implements AppOperations {
   readonly #apps: Apps;
   readonly #options: InstalledAppsOptions;
   readonly #directory: ManifestDirectory;
-  readonly #secrets: SecretStore;
+  readonly secrets: AppSecrets;
   readonly #runtime: Runtime;
   #declaration: Declaration;
 
@@ -65,14 +67,15 @@ export class InstalledApps implements AppOperations {
     const { clock, log, book, store, serving, observer, declaration } = options;
     this.#options = options;
     this.#declaration = declaration;
-    this.#secrets = new ChosenSecretStore(() => this.#declaration);
+    const secrets = new ChosenSecretStore(() => this.#declaration);
+    this.secrets = new AppSecrets(book, secrets);
     this.#runtime = runtimeFor({
       clock,
       log,
       stateDir: declaration.stateDir,
       directory: dirname(declaration.file),
       installation: new Installation(store),
-      secrets: this.#secrets,
+      secrets,
       declaration: () => this.#declaration,
       running: () => book.apps().flatMap(({ name, active }) => (active === null ? [] : [name])),
     });
@@ -213,6 +216,10 @@ export class InstalledApps implements AppOperations {
     if (!watched && !dryRun) this.#directory.refuse(app.name, path);
     const manifest: Manifest = { app, file: shown, origins, watched };
     return { applied: this.#apps.apply(manifest, dryRun), problems: [], warnings };
+  }
+
+  async *logs({ app, service, follow }: LogOrder, signal: AbortSignal): AsyncIterable<Buffer> {
+    yield* readLogs(this.#find(app), service, follow, this.#options.book, this.#runtime, signal);
   }
 
   #given(app: string, revision: number | null, texts: readonly string[]): ReadonlyMap<string, readonly PortBackend[]> {

@@ -71,8 +71,15 @@ export class AutoRuntime implements Runtime {
     return new Promise(() => {});
   }
 
-  probeInside(instance: InstanceRef, probe: PortProbe, signal: AbortSignal): Promise<ProbeResult> {
+  async probeInside(instance: InstanceRef, probe: PortProbe, signal: AbortSignal): Promise<ProbeResult> {
+    if (!this.#mayBeContainer(instance)) {
+      return { ok: false, detail: `nobody knows where port ${probe.port} is reached` };
+    }
     return this.#options.containers.probeInside!(instance, probe, signal);
+  }
+
+  async isCurrent(launch: Launch, instance: InstanceRef): Promise<boolean> {
+    return !this.#mayBeContainer(instance) || this.#options.containers.isCurrent!(launch, instance);
   }
 
   async leave(incarnation: string): Promise<void> {

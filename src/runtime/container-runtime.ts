@@ -1,7 +1,7 @@
 // Services as containers of an engine.
 // Invariant: everything that a launch needs is proved to be there before anything is made; what is made carries our labels
 // from its first moment, so that a crash at any point leaves nothing that cannot be found again.
-import { randomUUID } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
@@ -20,6 +20,7 @@ import {
   type Owner,
   ownerLabels,
   privateNetworkName,
+  sealLabel,
   sharedNetworkName,
   volumeName,
 } from './ownership.ts';
@@ -61,6 +62,8 @@ export interface ContainerRuntimeOptions {
   readonly grants: () => ContainerGrants;
   readonly secrets: SecretStore;
   readonly secretFiles: SecretFiles;
+  /** With which labels tell whether secrets have changed, without telling them. */
+  readonly seal: Buffer;
   /** Of YAML apps. */
   readonly secretDirectory: SecretDirectory;
   /** `{{HOST_IP}}` and the like. */
@@ -76,6 +79,8 @@ const outputTail = 1000;
 export class ContainerRuntime implements Runtime {
   readonly kind: 'docker' | 'podman' | 'auto';
   readonly #options: ContainerRuntimeOptions;
+  /** Of instances that this process started: programs print what they should not. */
+  readonly #secretsOf = new Map<string, readonly string[]>();
   /** Between the making of a network and the first member of it nothing may take it away. */
   #starting = 0;
   #leaving: Promise<void> = Promise.resolve();
@@ -131,7 +136,7 @@ export class ContainerRuntime implements Runtime {
       mark.instance,
       new Map(files.map(({ env }) => [env, facts.secrets.get(env)!])),
     );
-    const id = await engine.containers.create(launchName(facts), containerSpec(launch, facts));
+    const id = await engine.containers.create(launchName(facts), containerSpec(launch, facts, this.#sealed(facts)));
     for (const { network, services } of launch.app.sharedNetworks) {
       if (!services.includes(launch.service.name)) continue;
       await engine.networks.join(sharedNetworkName(network), id, aliasesOf(launch.service.name, null));
@@ -139,7 +144,10 @@ export class ContainerRuntime implements Runtime {
     await engine.containers.start(id);
     const container = await engine.containers.inspect(id);
     if (container === null) throw new EngineError(0, `${launchName(facts)} is gone right after its start`);
-    return { backends: backendsOf(launch, container), managed: true, ended: this.#endOf(engine, id) };
+    this.#secretsOf.set(mark.instance, [...facts.secrets.values()]);
+    const ended = this.#endOf(engine, id);
+    // One that has ended already is published nowhere any more.
+    return { backends: container.running ? backendsOf(launch, container) : [], managed: true, ended };
   }
 
   async stop(instance: InstanceRef, graceMs: number, onStep: (step: StopStep) => void): Promise<void> {
@@ -172,7 +180,7 @@ export class ContainerRuntime implements Runtime {
     return [...new Set((await engine.containers.list()).map(({ mark }) => mark.instance))];
   }
 
-  /** The last lines. The caller redacts. */
+  /** The last lines, without the values of secrets that it was started with. */
   async output(instance: InstanceRef): Promise<string> {
     const engine = await this.#options.engine();
     const [found] = await this.#find(engine, instance.id);
@@ -181,10 +189,12 @@ export class ContainerRuntime implements Runtime {
     for await (const { data } of engine.containers.output(found.id, { follow: false, tail: outputTail })) {
       text += data.toString('utf8');
     }
+    for (const value of this.#secretsOf.get(instance.id) ?? []) text = text.replaceAll(value, '[redacted]');
     return text;
   }
 
   async forget(id: string): Promise<void> {
+    this.#secretsOf.delete(id);
     await this.#options.secretFiles.remove(id);
   }
 
@@ -198,6 +208,21 @@ export class ContainerRuntime implements Runtime {
     const engine = await this.#options.engine();
     for (const { id } of await this.#find(engine, instance.id)) {
       for await (const { data } of engine.containers.output(id, { follow, tail: outputTail, signal })) yield data;
+    }
+  }
+
+  async isCurrent(launch: Launch, { id }: InstanceRef): Promise<boolean> {
+    const engine = await this.#options.engine();
+    const found = (await engine.containers.list()).find(({ mark }) => mark.instance === id);
+    const container = found === undefined ? null : await engine.containers.inspect(found.id);
+    if (container === null) return true;
+    try {
+      const made = this.#sealed({ image: await this.#image(launch), secrets: await this.#secrets(launch) });
+      return container.labels[sealLabel] === made;
+    } catch (error) {
+      // What cannot be made now is no reason to replace what runs.
+      if (error instanceof Fault || error instanceof EngineError) return true;
+      throw error;
     }
   }
 
@@ -272,6 +297,11 @@ export class ContainerRuntime implements Runtime {
     this.#options.log.info('image-pull', { image: reference });
     const { id } = await images.pull(reference, () => {}, AbortSignal.timeout(pullMs));
     return id;
+  }
+
+  #sealed({ image, secrets }: Pick<LaunchFacts, 'image' | 'secrets'>): string {
+    const content = JSON.stringify([image, [...secrets].sort(([a], [b]) => (a < b ? -1 : 1))]);
+    return createHmac('sha256', this.#options.seal).update(content).digest('base64url');
   }
 
   /** Throws what the operator does not grant. */

@@ -2,7 +2,14 @@
 // Invariant: pure; backends are published on loopback only, unless the manifest is of the kind that may say otherwise.
 import { type ContainerShape, environmentOf } from '../manifest/app.ts';
 import { type ContainerSecurity, type ContainerSpec, type Mount, plainSecurity } from './container-spec.ts';
-import { containerName, type InstanceMark, instanceLabels, privateNetworkName, volumeName } from './ownership.ts';
+import {
+  containerName,
+  type InstanceMark,
+  instanceLabels,
+  privateNetworkName,
+  sealLabel,
+  volumeName,
+} from './ownership.ts';
 import type { Launch } from './runtime.ts';
 
 /** What the host and the operator's files say. */
@@ -24,12 +31,12 @@ export interface LaunchFacts {
 
 export const secretDirectory = '/run/secrets';
 
-export function containerSpec({ app, service }: Launch, facts: LaunchFacts): ContainerSpec {
+export function containerSpec({ app, service }: Launch, facts: LaunchFacts, seal: string): ContainerSpec {
   const { shape } = service;
   const { mark } = facts;
   return {
     image: facts.image,
-    labels: instanceLabels(mark),
+    labels: { ...instanceLabels(mark), [sealLabel]: seal },
     entrypoint: service.entrypoint,
     command: service.command,
     env: [

@@ -2,6 +2,8 @@
 // Invariant: whatever does not carry this installation's label is never stopped, removed, joined or changed.
 
 const prefix = 'turnpike.';
+/** Keyed digest of what a container was made of beside its manifest. */
+export const sealLabel = `${prefix}seal`;
 
 /** Who owns what is made: the same for the life of a state directory. */
 export interface Owner {

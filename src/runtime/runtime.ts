@@ -70,6 +70,8 @@ export interface Runtime {
   output(instance: InstanceRef): Promise<string>;
   /** It is gone for good: its output may go as well. */
   forget(id: string): Promise<void>;
+  /** False: the same manifest would make another instance now, of another image or with other secrets. */
+  isCurrent?(launch: Launch, instance: InstanceRef): Promise<boolean>;
   /** Resolves with the reason when a running instance ends, or can be watched no longer. */
   watch?(instance: InstanceRef): Promise<string>;
   /** One look at a port from inside the app's network. Throws when it could not be looked at. */

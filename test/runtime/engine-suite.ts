@@ -73,6 +73,7 @@ export function engineSuite(start: () => Promise<TestEngine>): void {
       grants: () => grants,
       secrets,
       secretFiles: new SecretFiles(join(directory, 'mounted')),
+      seal: Buffer.alloc(32),
       secretDirectory: new SecretDirectory(join(directory, 'yaml-secrets')),
       placeholders: () => ({ HOST_IP: '192.0.2.1' }),
     });

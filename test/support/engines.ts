@@ -2,7 +2,16 @@
 // Invariant: what was started is ended with `stop`, containers first; at most one Docker at a time (its rules in the kernel's
 // packet filter are one set a machine), which a lock file sees to.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -55,7 +64,7 @@ export async function startDocker(): Promise<TestEngine> {
       ...['-H', `unix://${socket}`, '--pidfile', join(directory, 'pid')],
       ...['--insecure-registry', '127.0.0.0/8', '--shutdown-timeout', '5'],
     ];
-    rmSync(join(directory, 'pid'), { force: true });
+    for (const pid of ['pid', 'exec/containerd/containerd.pid']) rmSync(join(directory, pid), { force: true });
     return await started('dockerd', args, {}, socket);
   };
   return testEngine({
@@ -158,6 +167,10 @@ async function testEngine(parts: EngineParts): Promise<TestEngine> {
       } finally {
         await end('SIGTERM');
         parts.ended();
+        // What a daemon that was killed left mounted, the innermost first.
+        const mounts = readFileSync('/proc/mounts', 'utf8').split('\n');
+        const left = mounts.map((line) => line.split(' ')[1] ?? '').filter((path) => path.startsWith(directory));
+        for (const path of left.toSorted().toReversed()) spawnSync('umount', ['-l', path]);
         // Layers are mounts until the daemon is gone for good.
         await until('the storage to be free', () => spawnSync('rm', ['-rf', directory]).status === 0, {
           timeoutMs: 20_000,

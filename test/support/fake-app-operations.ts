@@ -82,6 +82,14 @@ export function fakeAppOperations(over: Partial<AppOperations> = {}): AppOperati
     upstream: async () => [{ app: 'blog', version: null, images: ['docker.io/library/blog:1'], upstream: null }],
     leftovers: async () => [],
     prune: async () => [],
+    secrets: {
+      list: async () => [{ service: 'web', name: 'key', env: 'KEY', delivery: 'env', isSet: false }],
+      set: async () => {},
+      remove: async () => {},
+    },
+    logs: async function* () {
+      yield Buffer.from('one\ntwo\n');
+    },
     ...over,
   };
 }

@@ -4,7 +4,9 @@ import type { Command } from 'commander';
 import type { CommandContext } from '../command.ts';
 import { addAppsApply } from './apps-apply.ts';
 import { addAppsChanges } from './apps-changes.ts';
+import { addAppsLogs } from './apps-logs.ts';
 import { addAppsQuestions } from './apps-questions.ts';
+import { addAppsSecrets } from './apps-secrets.ts';
 import { addAppsUpstream } from './apps-upstream.ts';
 
 export function addApps(program: Command, context: CommandContext): void {
@@ -18,5 +20,7 @@ export function addApps(program: Command, context: CommandContext): void {
   addAppsApply(apps, context);
   addAppsChanges(apps, context);
   addAppsQuestions(apps, context);
+  addAppsLogs(apps, context);
+  addAppsSecrets(apps, context);
   addAppsUpstream(apps, context);
 }
