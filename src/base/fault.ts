@@ -47,6 +47,7 @@ export const faultKinds = {
   'upstream-idle': kind('upstream', 504),
   'no-live-backend': kind('upstream', 503),
   'app-down': kind('upstream', 503),
+  'login-unavailable': kind('upstream', 503),
   // proxy
   'service-stopped': kind('proxy', 503),
   'hold-timeout': kind('proxy', 503),

@@ -3,6 +3,12 @@
 // Invariant: the only place that loads node:http; types are imported from it as types.
 export const { createServer, request, STATUS_CODES } = process.getBuiltinModule('node:http');
 
+/** The same for requests over TLS. */
+export const secureRequest: typeof request = (...args: unknown[]) =>
+  (process.getBuiltinModule('node:https').request as (...args: unknown[]) => import('node:http').ClientRequest)(
+    ...args,
+  );
+
 /** node:https is loaded when it is first needed, which it hardly ever is. */
 export const createTlsServer: typeof import('node:https').createServer = (...args: unknown[]) =>
   (process.getBuiltinModule('node:https').createServer as (...args: unknown[]) => import('node:https').Server)(...args);

@@ -133,7 +133,6 @@ const unserved: readonly Path[] = [
   ['backups'],
   ['telemetry'],
   ['gate', 'tor'],
-  ['gate', 'forward_auth'],
 ];
 
 function checkServed(findings: Findings): void {

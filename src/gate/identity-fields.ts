@@ -35,6 +35,17 @@ export function removeOwnClaims(fields: Fields): void {
   }
 }
 
+/** Fields with these names, however a client spells them. */
+export function removeSpelled(fields: Fields, wanted: readonly string[]): void {
+  for (const name of wanted) fields.removeNamed(name);
+  const { ids, names } = fields;
+  for (let i = 0; i < ids.length; i++) {
+    if (ids[i] !== FieldId.Other || !/[_.]/.test(names[i]!)) continue;
+    const name = names[i]!.toLowerCase().replace(/[_.]/g, '-');
+    if (wanted.some((each) => each.toLowerCase() === name)) ids[i] = FieldId.Removed;
+  }
+}
+
 export function setIdentity(fields: Fields, identity: Identity, app: string): void {
   fields.push('X-Turnpike-User', identity.user, FieldId.Other);
   fields.push('X-Turnpike-Role', identity.role, FieldId.Other);

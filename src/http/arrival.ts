@@ -18,6 +18,8 @@ import { applySite } from './response-headers.ts';
 export type Arrival =
   | { readonly kind: 'refuse'; readonly fault: Fault; readonly reason: Reason | null }
   | { readonly kind: 'answer'; readonly answer: Answer; readonly reason: Reason }
+  /** Another program has to say whether it may pass. */
+  | { readonly kind: 'ask' }
   /** One of the gate's own addresses. */
   | { readonly kind: 'visit' }
   /** The route's own action: nothing is allocated for what nearly every request comes to. */

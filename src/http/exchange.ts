@@ -45,6 +45,8 @@ type Phase =
   | 'forwarding'
   /** The gate answers in its own name. */
   | 'visiting'
+  /** Another program is asked whether it may pass. */
+  | 'asking'
   /** The whole answer has been handed to the client's stream. */
   | 'ending'
   | 'done';
@@ -94,6 +96,8 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
   /** What the gate made of it; null: it was not asked. */
   #pass: GatePass | null = null;
   #visit: GateVisit | null = null;
+  /** Takes the question back. */
+  #asking: (() => void) | null = null;
   #undo: Undo | null = null;
 
   constructor(host: ExchangeHost, client: ClientStream) {
@@ -157,6 +161,9 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
       case 'answer':
         if (this.#withinRate(plan)) this.#answer(arrival.answer, arrival.reason);
         break;
+      case 'ask':
+        if (this.#withinRate(plan)) this.#askOutside(plan!, match);
+        break;
       case 'visit':
         if (this.#withinRate(plan)) this.#pay(match);
         break;
@@ -197,6 +204,17 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     if (this.#forward?.revoke() === true) this.record.reason = 'revoked';
     else if (this.#forward?.answering === true) this.#cutShort(fault, 'revoked');
     else this.#refuse(fault, 'revoked');
+  }
+
+  /** Another program knows whether it may pass; then it arrives anew. */
+  #askOutside(plan: RoutePlan, match: HostMatch): void {
+    this.#phase = 'asking';
+    this.#asking = this.#passOf(match).ask(plan.guard!, match, this.#host, (refusal) => {
+      this.#asking = null;
+      this.#phase = 'arriving';
+      if (refusal === null) this.arrive();
+      else this.#answer(refusal, 'login');
+    });
   }
 
   /** Pays the gate a visit. */
@@ -260,7 +278,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
       });
       if (head.upgrade !== '') this.expectedAccept = asHandshake(head);
     }
-    plan.guard?.prepareRequest(head.fields, this.#pass === null ? null : this.#pass.identity);
+    plan.guard?.prepareRequest(head.fields, this.#pass);
     this.#undo = applyRoute(head, plan);
   }
 
@@ -444,6 +462,8 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     this.#forward = null;
     this.#visit?.leave();
     this.#visit = null;
+    this.#asking?.();
+    this.#asking = null;
     this.#pass?.leave();
   }
 

@@ -55,6 +55,7 @@ const texts: Partial<Record<FaultCode, PublicText>> = {
   'upstream-head-timeout': slow,
   'upstream-idle': slow,
   'no-live-backend': unavailable,
+  'login-unavailable': text('Nobody can log in right now', 'The login does not answer.', tryAgain),
   'app-down': text('The app is not running', 'The app behind this address does not answer yet.', tryAgain),
   'service-stopped': text('Down for maintenance', 'This app has been taken down for maintenance.', 'It will be back.'),
   'hold-timeout': unavailable,
@@ -79,6 +80,7 @@ const reasons: Partial<Record<FaultCode, Reason>> = {
   'login-required': 'login',
   forbidden: 'forbidden',
   'login-throttled': 'throttled',
+  'login-unavailable': 'login',
   'app-down': 'app-down',
   'client-gone': 'client-gone',
   'upstream-refused': 'upstream-failed',
@@ -117,6 +119,7 @@ export function retryAfterOf(code: FaultCode): number {
       return 1;
     case 'no-live-backend':
     case 'app-down':
+    case 'login-unavailable':
     case 'hold-timeout':
     case 'overloaded':
       return 5;

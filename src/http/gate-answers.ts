@@ -17,6 +17,7 @@ import { Fields } from '../message/fields.ts';
 import type { RequestHead } from '../message/head.ts';
 import { type Answer, faultAnswer, withBody } from './answer.ts';
 import type { HostMatch } from './host-match.ts';
+import type { OutsideVerdict } from './outside-auth.ts';
 import type { RequestVisitor } from './visitor.ts';
 
 /** Nothing in the request opens the app. */
@@ -58,6 +59,16 @@ export function downAnswer(head: RequestHead, app: string, ancestors: string, re
   if (people) answer.head.fields.push('Retry-After', String(retryAfterSeconds), FieldId.RetryAfter);
   answer.head.fields.push(downField, '1', FieldId.Other);
   return answer;
+}
+
+/** The word of the other program, as far as it is for the client. */
+export function outsideAnswer(
+  verdict: Exclude<OutsideVerdict, { kind: 'pass' }>,
+  head: RequestHead,
+  requestId: string,
+): Answer {
+  if (verdict.kind === 'unknown') return faultAnswer(new Fault('login-unavailable'), head, requestId);
+  return withBody(verdict.status, verdict.fields, verdict.body, head);
 }
 
 export function visitAnswer(reply: VisitReply, head: RequestHead): Answer {

@@ -1,17 +1,20 @@
 // What the gate makes of one request: judged at every arrival, remembered until the exchange ends.
 // Invariant: an identity knows of the exchange exactly while a backend works for it, so that its end reaches all it opened.
+import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
+import type { Log } from '../base/log.ts';
 import type { Admitted, Identity } from '../gate/credentials.ts';
 import type { Gatekeeper } from '../gate/gatekeeper.ts';
 import { pathOf } from '../gate/path.ts';
 import { judge } from '../gate/verdict.ts';
 import type { RequestHead } from '../message/head.ts';
-import { faultAnswer } from './answer.ts';
+import { type Answer, faultAnswer } from './answer.ts';
 import type { Arrival } from './arrival.ts';
 import type { ConnectionPlan } from './connection-plan.ts';
-import { challengeAnswer, deniedAnswer } from './gate-answers.ts';
+import { challengeAnswer, deniedAnswer, outsideAnswer } from './gate-answers.ts';
 import type { RouteGuard } from './guard.ts';
 import type { HostMatch } from './host-match.ts';
+import { askOutside } from './outside-auth.ts';
 import { RequestVisitor } from './visitor.ts';
 
 /** The exchange, as the gate sees it. */
@@ -21,6 +24,9 @@ export interface PassHolder extends Admitted {
   readonly clientAddress: string;
   readonly record: { readonly requestId: string };
 }
+
+const ask: Arrival = { kind: 'ask' };
+const nothing: readonly (readonly [string, string])[] = [];
 
 export class GatePass {
   /** What the request showed, before anything of it was changed. */
@@ -39,6 +45,14 @@ export class GatePass {
 
   get identity(): Identity | null {
     return this.#identity;
+  }
+
+  /** The other program lets it through to this app, and the app gets these fields. */
+  #vouched: { readonly app: string; readonly fields: readonly (readonly [string, string])[] } | null = null;
+
+  /** Fields that the other program gave for the app. */
+  get vouched(): readonly (readonly [string, string])[] {
+    return this.#vouched === null ? nothing : this.#vouched.fields;
   }
 
   /** Null: the request may pass. */
@@ -65,12 +79,29 @@ export class GatePass {
             reason: 'throttled',
           };
         }
+        if (this.#vouched !== null && this.#vouched.app === gate!.app) return null;
+        if (match.plans.gatePart.settings.forwardAuth !== null) return ask;
         const answer = challengeAnswer(head, match, visitor, gate!.app, record.requestId);
         return { kind: 'answer', answer, reason: 'login' };
       }
       case 'deny':
         return { kind: 'answer', answer: deniedAnswer(verdict.why, head, record.requestId), reason: 'forbidden' };
     }
+  }
+
+  /** Asks the other program. `answered` gets null when the request may arrive anew. Returns how to take it back. */
+  ask(
+    { gate }: RouteGuard,
+    { plans }: HostMatch,
+    { clock, log }: { readonly clock: Clock; readonly log: Log },
+    answered: (refusal: Answer | null) => void,
+  ): () => void {
+    const { head, record } = this.#holder;
+    return askOutside(plans.gatePart.settings.forwardAuth!, head, this.visitor, clock, (verdict) => {
+      if (verdict.kind === 'unknown') log.warn('gate-forward-auth', { detail: verdict.detail });
+      if (verdict.kind === 'pass') this.#vouched = { app: gate!.app, fields: verdict.fields };
+      answered(verdict.kind === 'pass' ? null : outsideAnswer(verdict, head, record.requestId));
+    });
   }
 
   /** A backend works for it from now on. */

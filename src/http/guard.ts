@@ -6,13 +6,20 @@ import { stripTokens } from '../gate/authorization.ts';
 import { dropForeignSetCookies, stripCookies, stripVisits } from '../gate/cookies.ts';
 import { type Identity, LiveSession } from '../gate/credentials.ts';
 import { fixFrameFields } from '../gate/frame-fields.ts';
-import { removeClaims, removeOwnClaims, setIdentity } from '../gate/identity-fields.ts';
+import { removeClaims, removeOwnClaims, removeSpelled, setIdentity } from '../gate/identity-fields.ts';
 import { originOf } from '../gate/origin.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
 import type { ConnectionFacts } from '../message/stream.ts';
 import { type EffectivePolicy, effectivePolicy } from '../model/gate-policy.ts';
 import type { GatePart, GateSettings, RouteGate } from '../model/snapshot.ts';
+
+/** By what a request passed. */
+export interface Passed {
+  readonly identity: Identity | null;
+  /** Fields that another program gave for the app. */
+  readonly vouched: readonly (readonly [name: string, value: string])[];
+}
 
 export class RouteGuard {
   /** Null: the route is no app's of the gate. */
@@ -29,7 +36,7 @@ export class RouteGuard {
   }
 
   /** A try at a backend begins. Doing it twice is harmless. */
-  prepareRequest(fields: Fields, identity: Identity | null): void {
+  prepareRequest(fields: Fields, pass: Passed | null): void {
     const { gate } = this;
     stripTokens(fields);
     if (gate === null) {
@@ -37,10 +44,13 @@ export class RouteGuard {
       removeOwnClaims(fields);
       return;
     }
+    const identity = pass === null ? null : pass.identity;
     if (gate.sessionPassthrough && gate.policy === 'gated' && identity instanceof LiveSession) stripVisits(fields);
     else stripCookies(fields);
     removeClaims(fields);
+    if (this.#settings.forwardAuth !== null) removeSpelled(fields, this.#settings.forwardAuth.copyHeaders);
     if (identity !== null) setIdentity(fields, identity, gate.app);
+    if (pass !== null) for (const [name, value] of pass.vouched) fields.add(name, value);
   }
 
   /** @param host  canonical host of the request */

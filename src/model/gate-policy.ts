@@ -21,6 +21,7 @@ export const defaultGateSettings: GateSettings = {
   sessionAbsoluteMs: 30 * day,
   dashboardOrigins: [],
   singleSignOn: null,
+  forwardAuth: null,
   https: 'allow',
 };
 

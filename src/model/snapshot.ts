@@ -449,8 +449,17 @@ export interface GateSettings {
   readonly dashboardOrigins: readonly string[];
   /** What the login page calls the issuer by which people may log in; null: there is none. */
   readonly singleSignOn: string | null;
+  /** Another program is asked about requests that bring nothing of ours; null: they are led to our login. */
+  readonly forwardAuth: ForwardAuth | null;
   /** `prefer`: navigations on gate-taken ports are sent to https. */
   readonly https: 'allow' | 'prefer';
+}
+
+export interface ForwardAuth {
+  readonly url: string;
+  /** Fields of its answer that the app gets; those of clients are taken away. */
+  readonly copyHeaders: readonly string[];
+  readonly timeoutMs: number;
 }
 
 export interface KeysPart {

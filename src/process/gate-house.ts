@@ -162,7 +162,7 @@ function isGates({ gate, action }: Route): boolean {
 
 function settingsOf(gate: DeclaredGate | null): GateSettings {
   if (gate === null) return defaultGateSettings;
-  const { host, port, written, sessionIdleMs, sessionAbsoluteMs, dashboardOrigins, https, oidc } = gate;
+  const { host, port, written, sessionIdleMs, sessionAbsoluteMs, dashboardOrigins, https, oidc, forwardAuth } = gate;
   return {
     host,
     port: written ? port : null,
@@ -170,6 +170,7 @@ function settingsOf(gate: DeclaredGate | null): GateSettings {
     sessionAbsoluteMs,
     dashboardOrigins,
     singleSignOn: oidc?.name ?? null,
+    forwardAuth,
     https,
   };
 }
