@@ -134,6 +134,11 @@ export class AppsBook {
     return [...this.#deploys.values()].filter(({ endedAt }) => endedAt === null);
   }
 
+  /** Ids of instances that are being made ready. */
+  candidates(): readonly string[] {
+    return this.unfinished().flatMap(({ current }) => (current === null ? [] : [current.candidate]));
+  }
+
   /** Every instance that should be there. */
   instances(): readonly Instance[] {
     return [

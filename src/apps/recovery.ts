@@ -49,10 +49,10 @@ export class Recovery {
   /** Processes that carry our label and that nothing is written of. */
   async #sweep(): Promise<void> {
     const { book, runtime, log } = this.#ground;
-    const known = new Set(book.instances().map(({ id }) => id));
-    for (const { current } of book.unfinished()) if (current !== null) known.add(current.candidate);
     for (const id of await runtime.list()) {
-      if (known.has(id)) continue;
+      // Asked now: a deploy that is being resumed has written its candidate down before it started it.
+      const known = [...book.instances().map((instance) => instance.id), ...book.candidates()];
+      if (known.includes(id)) continue;
       log.warn('app-instance-unknown', { instance: id });
       await runtime
         .stop({ id, app: '', service: '', backends: [], managed: true }, 0, () => {})
