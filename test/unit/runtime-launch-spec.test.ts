@@ -23,7 +23,7 @@ function specOf(rest: string): { spec: ContainerSpec; hasPrivate: boolean } {
   const { app } = loaded;
   const service = app.services[0]!;
   const launch = { app, service, instance: 'x1', incarnation: mark.appId, revision: 1, given: [] };
-  return { spec: containerSpec(launch, launchFacts), hasPrivate: hasPrivateNetwork(service.shape) };
+  return { spec: containerSpec(launch, launchFacts, 'seal'), hasPrivate: hasPrivateNetwork(service.shape) };
 }
 
 const boxed = (more: string): string => `  container:\n    image: vendor/myapp:1\n${more}`;
