@@ -58,6 +58,7 @@ export class Acme {
   readonly #issuers = new Map<string, Issuer>();
   #dns: { readonly key: string; readonly presenter: DnsPresenter } | null = null;
   #resolvers: readonly string[] = [];
+  #publicCa = true;
   #started = false;
 
   /** A store that cannot be used keeps nobody from serving what else there is; it is tried again and again. */
@@ -87,7 +88,10 @@ export class Acme {
       store: this.#store,
       holder,
       preflight: (target, signal) =>
-        lookFirst({ resolvers: this.#resolvers, presenter: this.#presenter, clock })(target, signal),
+        lookFirst({ resolvers: this.#resolvers, presenter: this.#presenter, clock, publicCa: this.#publicCa })(
+          target,
+          signal,
+        ),
       onChange,
       onLease: (term) => this.#shared.leads(term),
     });
@@ -130,6 +134,7 @@ export class Acme {
     const { clock, log } = this.#options;
     const { dns, resolvers, keyType, ari } = declared;
     this.#resolvers = resolvers;
+    this.#publicCa = declared.directories.some(({ ca }) => ca === null);
     const key = JSON.stringify([dns, resolvers]);
     if (dns === null) this.#dns = null;
     else if (this.#dns?.key !== key) this.#dns = { key, presenter: dnsPresenter(dns, { clock, log, resolvers }) };

@@ -47,10 +47,13 @@ async function look(name: string, httpPort: number, challenge: RenewalTarget['ch
     challenge,
     challengeWhy: '',
   };
-  const doubt = await lookFirst({ resolvers: [named.address], presenter, clock: systemClock, httpPort })(
-    target,
-    unhurried,
-  );
+  const doubt = await lookFirst({
+    resolvers: [named.address],
+    presenter,
+    clock: systemClock,
+    publicCa: true,
+    httpPort,
+  })(target, unhurried);
   expect(edge.challenges).toEqual(noChallenges);
   return { doubt, shown: presenter.shown.length };
 }

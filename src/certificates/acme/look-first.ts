@@ -15,6 +15,8 @@ export interface LookFirstDeps {
   readonly resolvers: readonly string[];
   readonly presenter: ChallengePresenter;
   readonly clock: Clock;
+  /** A CA of the public is to look: what only neighbours reach is worth a word. */
+  readonly publicCa: boolean;
   /** Where a CA asks; another one only in tests. */
   readonly httpPort?: number;
 }
@@ -25,7 +27,7 @@ const answerMs = 5000;
 const longestAnswer = 65_536;
 
 export function lookFirst(deps: LookFirstDeps): Preflight {
-  const { resolvers } = deps;
+  const { resolvers, publicCa } = deps;
   return async (target, signal) => {
     const [name = ''] = target.names;
     // Records prove it there, and whether they can be set shows when they are.
@@ -35,7 +37,7 @@ export function lookFirst(deps: LookFirstDeps): Preflight {
     if (addresses === null) return null;
     const [first] = addresses;
     if (first === undefined) return { detail: `${name} has no address in the DNS`, certain: true };
-    if (!addresses.some(isPublicAddress) && !addresses.every(isLoopback)) {
+    if (publicCa && !addresses.some(isPublicAddress) && !addresses.every(isLoopback)) {
       const detail = `${name} leads to ${addresses.join(', ')}, which no public CA can reach`;
       return { detail, certain: false };
     }
