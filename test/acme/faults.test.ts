@@ -1,6 +1,7 @@
 // What a CA does on bad days, and what Pebble cannot do at all, played by a shim in front of it.
 import { X509Certificate } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { mintCa } from '../../certs/make-certs.ts';
 import { renewalId } from '../../src/certificates/acme/chain.ts';
 import type { IssuerTimings } from '../../src/certificates/acme/issuer.ts';
 import { failureOf, MemoryAccounts, unhurried, wish } from '../support/acme.ts';
@@ -137,6 +138,13 @@ describe('an order that takes its time', () => {
     expect([failure.kind, failure.retryAfterMs]).toEqual(['timeout', 60_000]);
     expect(ca.count('finalize')).toBeLessThanOrEqual(1);
     expect(edge.challenges).toEqual(noChallenges);
+  });
+
+  it('is not finalised again by a CA that took it and says nothing more', async () => {
+    on('finalize', (request) => changed(request, { status: 'ready' }));
+    on('order', (request) => changed(request, { status: 'ready' }));
+    expect((await failed({}, { issuanceMs: 6000 })).kind).toBe('timeout');
+    expect(ca.count('finalize')).toBe(1);
   });
 
   it('and is invalid in the end tells why', async () => {
@@ -304,6 +312,23 @@ describe('what a CA may not put into our answers', () => {
     const { chain } = await order();
     on('certificate', () => ({ status: 200, headers: {}, body: chain }));
     expect((await failed()).detail).toMatch(/another key/);
+  });
+
+  it.each([
+    ['is not there', () => ({ status: 404, headers: {}, body: '' })],
+    [
+      'is for another key',
+      () => ({ status: 200, headers: {}, body: mintCa('Preferred root').leaf({ names: ['app.test'] }).cert }),
+    ],
+  ])('a preferred chain that %s, in place of the usual one', async (_what, alternate) => {
+    on('certificate', async (request) => {
+      if (request.path.includes('/alternate/')) return alternate();
+      const usual = await request.pass();
+      return { ...usual, headers: { ...usual.headers, link: `<${ca.origin}/certZ/alternate/1>;rel="alternate"` } };
+    });
+    const issued = await order({ preferredChain: 'Preferred root' });
+    expect(issued.issuer).toMatch(/^Pebble Intermediate/);
+    expect(ca.count('certificate')).toBe(2);
   });
 
   it('a chain whose links do not fit', async () => {

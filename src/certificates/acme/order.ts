@@ -7,13 +7,13 @@ import { signingRequest } from '../csr.ts';
 import { asFailure } from './account.ts';
 import { type OrderAnswer, readOrder } from './answers.ts';
 import { type AuthorizationDeps, authorize } from './authorizations.ts';
-import { commonName, judgeChain, leadsTo } from './chain.ts';
+import { commonName, type JudgedChain, judgeChain, leadsTo } from './chain.ts';
 import { AcmeFailure } from './failure.ts';
 import type { HttpAnswer } from './http.ts';
 import type { Issued, KeyType, OrderWish, PendingOrder } from './issuer.ts';
 import { identifierOf } from './names.ts';
 import { type Look, poll } from './poll.ts';
-import { retryAfter } from './problem.ts';
+import { kindOf, retryAfter } from './problem.ts';
 
 export interface OrderDeps extends AuthorizationDeps {
   readonly issuanceMs: number;
@@ -23,6 +23,7 @@ export interface OrderDeps extends AuthorizationDeps {
 const maxFinalisations = 3;
 /** A CA may offer a chain for each root it has; nobody has many. */
 const maxAlternates = 10;
+const chainAsk = { payload: null, what: 'certificate', accept: 'application/pem-certificate-chain' } as const;
 
 export async function runOrder(wish: OrderWish, deps: OrderDeps, signal: AbortSignal): Promise<Issued> {
   const { pending, order } = await begin(wish, deps, signal);
@@ -131,21 +132,21 @@ class OrderRun {
   async #finalise({ finalize: url }: OrderAnswer): Promise<OrderAnswer> {
     const { names } = this.#wish;
     const csr = signingRequest(names, this.#pending.keyPem).toString('base64url');
-    let failure: AcmeFailure;
+    let answer: HttpAnswer;
     try {
-      const ask = { url, payload: { csr }, what: 'finalise', names };
-      const order = this.#read(await this.#deps.account.ask(ask, this.#signal));
-      // It was taken, whatever the answer still says.
-      return order.status === 'ready' ? await this.#watch('the order', (status) => status !== 'ready') : order;
+      answer = await this.#deps.account.ask({ url, payload: { csr }, what: 'finalise', names }, this.#signal);
     } catch (error) {
-      failure = asFailure(error);
+      const failure = asFailure(error);
+      const { kind, problemType } = failure;
+      if (problemType === 'orderNotReady') return await this.#watch('the order', (status) => status !== 'pending', 1);
+      // The request may have arrived although its answer did not.
+      const unknown = kind === 'network' || kind === 'timeout' || (kind === 'server' && failure.status !== null);
+      if (!unknown) throw failure;
+      return await this.#watch('the order', () => true, 1);
     }
-    const { kind, problemType } = failure;
-    if (problemType === 'orderNotReady') return await this.#watch('the order', (status) => status !== 'pending', 1);
-    // The request may have arrived although its answer did not.
-    const unknown = kind === 'network' || kind === 'timeout' || (kind === 'server' && failure.status !== null);
-    if (!unknown) throw failure;
-    return await this.#watch('the order', () => true, 1);
+    const order = this.#read(answer);
+    // It was taken, whatever the answer still says.
+    return order.status === 'ready' ? await this.#watch('the order', (status) => status !== 'ready') : order;
   }
 
   /** Looks at the order until its status will do. @param firstPause  looks to sit out before the first one */
@@ -164,11 +165,12 @@ class OrderRun {
     const { names, preferredChain } = this.#wish;
     const { keyPem: key } = this.#pending;
     const answer = await this.#fetchChain(url);
-    let chosen = answer.text;
-    if (preferredChain !== null && !leadsTo(chosen, preferredChain)) {
-      chosen = (await this.#alternate(answer, preferredChain)) ?? chosen;
-    }
-    const { pem: chain, leaf } = judgeChain(chosen, key, names);
+    const usual = judgeChain(answer.text, key, names);
+    const preferred =
+      preferredChain === null || leadsTo(answer.text, preferredChain)
+        ? null
+        : await this.#alternate(answer, preferredChain);
+    const { pem: chain, leaf } = preferred ?? usual;
     return {
       chain,
       key,
@@ -179,21 +181,26 @@ class OrderRun {
     };
   }
 
-  /** RFC 8555 §7.4.2. Null: no other chain leads there. */
-  async #alternate(answer: HttpAnswer, preferred: string): Promise<string | null> {
-    for (const url of alternates(answer).slice(0, maxAlternates)) {
-      const { text } = await this.#fetchChain(this.#deps.session.resource(url, 'alternate chain'));
-      if (leadsTo(text, preferred)) return text;
+  /** RFC 8555 §7.4.2. Null: no other chain leads there, or it cannot be had: that costs no certificate. */
+  async #alternate(answer: HttpAnswer, preferred: string): Promise<JudgedChain | null> {
+    const { session, account } = this.#deps;
+    for (const link of alternates(answer).slice(0, maxAlternates)) {
+      try {
+        const url = session.resource(link, 'alternate chain');
+        const { text } = await account.ask({ ...chainAsk, url }, this.#signal);
+        if (leadsTo(text, preferred)) return judgeChain(text, this.#pending.keyPem, this.#wish.names);
+      } catch (error) {
+        if (asFailure(error).kind === 'aborted') throw error;
+      }
     }
     return null;
   }
 
   #fetchChain(url: string): Promise<HttpAnswer> {
     const { clock, issuanceMs: withinMs, pollMs, account } = this.#deps;
-    const ask = { url, payload: null, what: 'certificate', accept: 'application/pem-certificate-chain' };
     // Issued is issued: a connection that breaks here must not cost the certificate.
     return poll({ clock, withinMs, pollMs, what: 'the certificate' }, this.#signal, async () => ({
-      done: await account.ask(ask, this.#signal),
+      done: await account.ask({ ...chainAsk, url }, this.#signal),
     }));
   }
 
@@ -204,8 +211,8 @@ class OrderRun {
   #failed({ status, error }: OrderAnswer): AcmeFailure {
     if (error === null) return new AcmeFailure('server', `the order is ${status}, and the CA does not say why`);
     const { type: problemType, detail, perName } = error;
-    const kind =
-      perName.length > 0 || problemType === 'unauthorized' || problemType === 'caa' ? 'validation' : 'server';
+    const isVerdict = perName.length > 0 || problemType === 'unauthorized';
+    const kind = isVerdict ? 'validation' : problemType === null ? 'server' : kindOf(problemType, 400);
     return new AcmeFailure(kind, detail, { problemType, perName });
   }
 }

@@ -46,7 +46,8 @@ export function failureOf(answer: HttpAnswer, what: string, names: readonly stri
   return new AcmeFailure(kind, `${what}: ${detail}`, { ...facts, scope });
 }
 
-function kindOf(type: string | null, status: number): AcmeFailureKind {
+/** By what it says, and where that is nothing we know, by the status it came with. */
+export function kindOf(type: string | null, status: number): AcmeFailureKind {
   const known = type === null ? undefined : kinds[type];
   if (known !== undefined) return known;
   if (status === 429) return 'rate-limited';
