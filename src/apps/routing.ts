@@ -16,6 +16,7 @@ import type {
   Service,
   Settings,
   TcpRouter,
+  Transport,
   UdpRouter,
 } from '../model/snapshot.ts';
 import type { ActiveService } from './state.ts';
@@ -69,7 +70,7 @@ export function compose(file: RoutingPart, active: readonly ActiveService[], gro
         const host = hostOf(pattern, tls, service, each, origin(`host ${pattern}`, `http "${pattern}"`), file.settings);
         hosts.set(pattern, { revision, host: { ...host, entrypoints: web, routes: gated(host, each, ground) } });
       }
-      for (const entrypoint of part.tcp) {
+      for (const entrypoint of part.tcp.filter((name) => attachable(file, name, 'tcp'))) {
         const router = {
           entrypoint,
           service: service.name,
@@ -78,7 +79,7 @@ export function compose(file: RoutingPart, active: readonly ActiveService[], gro
         };
         keepNewer(tcp, router, revision);
       }
-      for (const entrypoint of part.udp) {
+      for (const entrypoint of part.udp.filter((name) => attachable(file, name, 'udp'))) {
         keepNewer(
           udp,
           { entrypoint, service: service.name, origin: origin(`entrypoint ${entrypoint} udp`, 'udp') },
@@ -243,6 +244,12 @@ const gated = ({ routes }: Host, { app }: ActiveService, { gates }: AppGround): 
   routes.map((route) => ({ ...route, gate: gates.get(app) ?? null }));
 
 // ---- listeners -------------------------------------------------------------------------------------------------
+
+/** A reload may take an entrypoint away from an app that is being deployed for the first time. */
+function attachable({ entrypoints }: RoutingPart, name: string, transport: Transport): boolean {
+  const found = entrypoints.find((each) => each.name === name);
+  return found !== undefined && (transport === 'udp' ? ['udp'] : ['tcp', 'smart_tcp']).includes(found.protocol);
+}
 
 interface Owned<R> {
   readonly router: R;

@@ -222,6 +222,17 @@ describe('routing', () => {
     expect(part.routers.tcp).toEqual([]);
   });
 
+  test('an entrypoint that is not there, or takes something else, gets no router', () => {
+    const lost = appService('git', {
+      tcp: [
+        { entrypoint: 'gone', port: 3000, publish: null },
+        { entrypoint: 'dns', port: 3000, publish: null },
+      ],
+      udp: [{ entrypoint: 'git', port: 3001, publish: null }],
+    });
+    expect(compose(file, [active(app('git', [lost]), lost)], noGround).routing.routers).toEqual(noRouters);
+  });
+
   test('a withdrawn service holds its arrivals; one that is down refuses them', () => {
     const of = app('blog', [webService('web', 'blog.test')]);
     const [web] = of.services as [AppService];
