@@ -36,7 +36,12 @@ const strangerPort = () => (stranger.address() as AddressInfo).port;
 const ours = () => edge.webPort;
 const nobody = () => closedPort;
 
-async function look(name: string, httpPort: number, challenge: RenewalTarget['challenge'] = 'http-01') {
+async function look(
+  name: string,
+  httpPort: number,
+  challenge: RenewalTarget['challenge'] = 'http-01',
+  publicCa = true,
+) {
   const presenter = new WatchedPresenter(edge.presenter);
   const target: RenewalTarget = {
     id: name,
@@ -51,6 +56,7 @@ async function look(name: string, httpPort: number, challenge: RenewalTarget['ch
     resolvers: [named.address],
     presenter,
     clock: systemClock,
+    publicCa,
     publicCa: true,
     httpPort,
   })(target, unhurried);
@@ -72,6 +78,10 @@ it.each([
 ] as const)('doubts, but not for ever, where %s', async (_what, name, detail) => {
   const { doubt } = await look(name, strangerPort());
   expect(doubt).toEqual({ certain: false, detail: expect.stringMatching(detail) });
+});
+
+it('takes a private address for reachable by a CA of the same network', async () => {
+  expect((await look('lan.zone.test', ours(), 'tls-alpn-01', false)).doubt).toBeNull();
 });
 
 it('doubts, but not for ever, where no public CA gets to', async () => {
