@@ -79,7 +79,7 @@ function serviceTable(services: readonly AppServiceStatus[], now: number, termin
       each.revision === null ? '-' : String(each.revision),
       each.addresses.join(', ') || '-',
       each.startedAt === null ? '-' : formatAge(now - each.startedAt),
-      [each.restartUnsafe ? 'single-writer' : '', restartWords(each, now)].filter(Boolean).join('; '),
+      [each.restart_unsafe ? 'single-writer' : '', restartWords(each, now)].filter(Boolean).join('; '),
     ]),
   );
 }

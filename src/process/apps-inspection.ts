@@ -99,7 +99,7 @@ function serviceStates(
       startedAt: now?.instance?.startedAt ?? null,
       managed: now?.instance?.managed ?? false,
       restarts: now === null ? null : restartsOf(now),
-      restartUnsafe: isSingleWriter(service),
+      restart_unsafe: isSingleWriter(service),
     };
   });
 }
@@ -114,7 +114,7 @@ export function appShown({ id, name, desired, active }: Incarnation, revision: R
     why,
     file,
     app,
-    restartUnsafe: app.services.filter(isSingleWriter).map((service) => service.name),
+    restart_unsafe: app.services.filter(isSingleWriter).map((service) => service.name),
     revisions: book
       .revisions(id)
       .map((each) => ({

@@ -105,7 +105,7 @@ export interface AppShown {
   readonly file: string;
   readonly app: App;
   /** Services that never run twice at a time. */
-  readonly restartUnsafe: readonly string[];
+  readonly restart_unsafe: readonly string[];
   /** The newest first. */
   readonly revisions: readonly RevisionRow[];
 }
@@ -149,7 +149,7 @@ export interface AppServiceStatus {
   readonly managed: boolean;
   /** It ended and was, or will be, started again; null: it runs by itself. */
   readonly restarts: RestartTrouble | null;
-  readonly restartUnsafe: boolean;
+  readonly restart_unsafe: boolean;
 }
 
 export interface RetiringRow {

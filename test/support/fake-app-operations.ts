@@ -70,7 +70,7 @@ export function fakeAppOperations(over: Partial<AppOperations> = {}): AppOperati
           addresses: ['127.0.0.1:3002'],
           startedAt: 0,
           managed: true,
-          restartUnsafe: false,
+          restart_unsafe: false,
           restarts: null,
         },
       ],

@@ -82,7 +82,7 @@ function showScreen(shown: AppShown, { terminal }: CommandContext): string[] {
     each.why,
     each.file,
   ]);
-  const single = new Set(shown.restartUnsafe);
+  const single = new Set(shown.restart_unsafe);
   return [
     `${shown.name} revision ${shown.revision}, from ${shown.file}`,
     ...app.env.map(({ name, value }) => `  env ${name}=${value}`),
