@@ -5,6 +5,13 @@ import type { ReloadResult } from './operations.ts';
 import type { ProcessMetrics } from './protocol.ts';
 import type { Serving } from './serving.ts';
 
+export interface GateCounts {
+  readonly users: number;
+  readonly sessions: number;
+  readonly tokens: number;
+  readonly throttled: number;
+}
+
 export class SupervisorMetrics {
   readonly registry = new Metrics();
   readonly #reloads: Family;
@@ -15,6 +22,8 @@ export class SupervisorMetrics {
   readonly #generations: Family;
   readonly #backendsDown: Family;
   readonly #states: Family;
+  readonly #gate: Family;
+  readonly #throttled: Cell;
 
   constructor() {
     const { registry } = this;
@@ -32,6 +41,18 @@ export class SupervisorMetrics {
     this.#states = registry.gauge('service_paused', '1 while the operator holds or has stopped the service', [
       'service',
     ]);
+    this.#gate = registry.gauge('gate_entries', 'Users, sessions and tokens of the gate', ['kind']);
+    this.#throttled = registry
+      .gauge('gate_throttle_entries', 'Addresses and names whose failed logins are remembered')
+      .cell();
+  }
+
+  /** What the gate keeps. */
+  collectGate({ users, sessions, tokens, throttled }: GateCounts): void {
+    this.#gate.cell('users').value = users;
+    this.#gate.cell('sessions').value = sessions;
+    this.#gate.cell('tokens').value = tokens;
+    this.#throttled.value = throttled;
   }
 
   reloaded(outcome: ReloadResult['outcome']): void {

@@ -396,6 +396,9 @@ describe('72: one address that guesses', () => {
       return answer.status === 429;
     });
     expect(await statuses(port, [cookie])).toEqual([200]);
+    const metrics = await p.metrics();
+    expect(/^turnpike_gate_throttle_entries (\d+)$/m.exec(metrics)?.[1]).toMatch(/^[1-9]$/);
+    expect(metrics).toMatch(/^turnpike_gate_entries\{kind="sessions"\} 2$/m);
     await app.close();
   });
 });
