@@ -57,7 +57,6 @@ async function look(
     presenter,
     clock: systemClock,
     publicCa,
-    publicCa: true,
     httpPort,
   })(target, unhurried);
   expect(edge.challenges).toEqual(noChallenges);
