@@ -56,7 +56,7 @@ export class Named {
     }
     writeFileSync(join(directory, 'named.conf'), `${parts.join('\n')}\n`);
     let output = '';
-    const child = spawn('named', ['-g', '-n', '1', '-c', join(directory, 'named.conf')], {
+    const child = spawn('/usr/sbin/named', ['-g', '-n', '1', '-c', join(directory, 'named.conf')], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     child.on('error', (error) => {
