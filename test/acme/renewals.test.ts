@@ -108,11 +108,11 @@ describe('one process', () => {
   it('does not leave its CA for a renewal that has time', async () => {
     const second = caAt('https://second.test/directory');
     await start(['a.test'], { settings: settingsFor({ issuers: [ca, second], names: ['a.test'] }) });
-    await world.pass(59 * day);
+    await world.pass(57 * day);
     ca.down = true;
-    await world.pass(5 * day);
-    expect(second.orders).toEqual([]);
     await world.pass(12 * day);
+    expect(second.orders).toEqual([]);
+    await world.pass(8 * day);
     expect(second.orders).toHaveLength(1);
   });
 
@@ -136,10 +136,12 @@ describe('one process', () => {
     await world.idle();
     for (const skew of [-3000 * day, 3000 * day]) {
       node.clock.skewMs = skew;
-      await world.pass(40 * day);
+      await world.pass(75 * day);
       expect(served(node)).toEqual(['a.test']);
       expect(existsSync(versions('a.test'))).toBe(true);
       expect(node.renewals.certificates[0]!.notAfter).toBeGreaterThan(world.now());
+      // One when it was due; with a clock by which every new certificate is over already, a few in vain.
+      expect(ca.orders.length).toBeLessThan(skew < 0 ? 4 : 25);
     }
     expect(ca.excesses).toEqual([]);
   });
@@ -268,7 +270,7 @@ describe('the store', () => {
       expect(node.renewals.held('a.test')!.certificate.id).toBe(old);
       expect(served(node)).toEqual(['a.test', 'b.test']);
       expect(node.renewals.problems).toHaveLength(1);
-      expect(node.renewals.problems[0]).toMatch(name === 'privkey.pem' ? /v2\.1: the key/ : /v2\.1: the chain/);
+      expect(node.renewals.problems[0]).toMatch(name === 'privkey.pem' ? /v\d+\.1: the key/ : /v\d+\.1: the chain/);
     },
   );
 
@@ -398,6 +400,23 @@ describe('several processes on one store', () => {
       expect(await leases[0]!.holds()).toBe(true);
       await leases[0]!.release();
     }
+  });
+
+  it('one that was late for a lease which came and went does not take an old number for the newest', async () => {
+    const store = new MemoryStore();
+    const of = (holder: string) => new LeaseLock(store, world.clock, holder);
+    const slow = new Proxy(store, {
+      get: (target, name) => {
+        if (name !== 'create') return (Reflect.get(target, name) as () => unknown).bind(target);
+        return async (document: string, text: string) => {
+          await (await of('b').tryAcquire())!.release();
+          expect(await of('c').tryAcquire()).not.toBeNull();
+          return target.create(document, text);
+        };
+      },
+    });
+    expect(await new LeaseLock(slow, world.clock, 'a').tryAcquire()).toBeNull();
+    expect(await store.list('lease.')).toEqual(['lease.0000000002']);
   });
 
   it('the ledger is one for all of them', async () => {

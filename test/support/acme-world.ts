@@ -61,7 +61,6 @@ export interface NodeOptions {
   readonly preflight?: Preflight;
   readonly pollMs?: number;
   readonly random?: () => number;
-  readonly onChange?: () => Promise<void>;
   readonly skewMs?: number;
 }
 
@@ -83,7 +82,8 @@ export class AcmeNode {
       store: this.store,
       holder: `node-${world.started++}`,
       preflight: options.preflight ?? (async () => null),
-      onChange: options.onChange ?? (async () => {}),
+      // As the whole product does: other certificates may mean other targets.
+      onChange: async () => this.renewals.follow(this.renewals.settings),
       onLease: () => {},
       random: options.random ?? (() => 0.5),
       pollMs: options.pollMs ?? 3_600_000,

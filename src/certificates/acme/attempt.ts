@@ -123,7 +123,8 @@ async function keep(issued: Issued, tried: Attempt, lease: Lease, deps: AttemptD
     if (dueTime(certificate, null).at > now) return done;
     const detail = `by the clock of this machine (${new Date(now).toISOString()}) the new certificate is already due`;
     const failure: Failure = { kind: 'clock', detail, retryAfterMs: null, scope: 'names', perName: [] };
-    return afterFailure(done, tried, failure, now, deps.random);
+    const { failures } = targetState(journal, id);
+    return afterFailure(withTarget(done, id, { failures }), tried, failure, now, deps.random);
   });
   await notebook.flush(lease.term).catch(() => {});
   await deps.changed();

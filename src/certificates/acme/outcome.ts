@@ -42,7 +42,7 @@ const backoffs: Readonly<Record<Failure['kind'], Backoff>> = {
   validation: { firstMs: 12 * minuteMs, longestMs: 6 * hourMs },
   presentation: { firstMs: 5 * minuteMs, longestMs: 6 * hourMs },
   rejected: { firstMs: hourMs, longestMs: 24 * hourMs },
-  clock: { firstMs: hourMs, longestMs: 24 * hourMs },
+  clock: { firstMs: hourMs, longestMs: 7 * 24 * hourMs },
   'already-replaced': { firstMs: 0, longestMs: 0 },
   'rate-limited': { firstMs: hourMs, longestMs: 6 * hourMs },
   server: { firstMs: 2 * minuteMs, longestMs: 6 * hourMs },
@@ -92,9 +92,11 @@ export function afterFailure(
   if (ofName !== null) {
     const own = backoffMs(ofName, failures, random);
     // The less time is left, the more often it is tried.
-    const patience = notAfter === null ? own : Math.max(ofName.firstMs, Math.min(own, (notAfter - now) / 8));
+    const isClock = kind === 'clock';
+    const hurried = notAfter === null || isClock ? own : Math.max(ofName.firstMs, Math.min(own, (notAfter - now) / 8));
     const why = `pause after ${failures} failures in a row`;
-    pause = { since: now, until: now + patience, by: 'us', directory: null, why };
+    // By a clock that is wrong everything is an emergency: that must not cut this pause short.
+    pause = { since: now, until: now + hurried, by: isClock ? 'ca' : 'us', directory: null, why };
   }
   const asked = retryAfterMs === null ? null : Math.min(retryAfterMs, longestPauseMs);
   const why = 'the CA asked for a pause';

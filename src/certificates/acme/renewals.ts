@@ -295,8 +295,7 @@ export class Renewals {
   #sleep(retryMs: number): void {
     if (this.#closing.signal.aborted || this.#timer !== null) return;
     const next = Math.min(this.#plan.nextAt ?? Number.POSITIVE_INFINITY, this.#nextAnnouncement());
-    const waiting = this.#plan.due.length > 0 || this.#holdings.unsaved || this.#notebook.isDirty;
-    const ms = Math.max(1000, Math.min(longestSleepMs, waiting ? retryMs : next - this.#deps.clock.now()));
+    const ms = Math.max(1000, Math.min(longestSleepMs, this.#isBusy() ? retryMs : next - this.#deps.clock.now()));
     this.#timer = this.#deps.clock.after(ms, () => this.check());
   }
 
