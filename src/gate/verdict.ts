@@ -100,7 +100,7 @@ function passBy(identity: Identity): Verdict {
 }
 
 /** Browsers send Origin with every WebSocket handshake; who sends none is no page. */
-function isOwnOrigin(gate: RouteGate, { origin, ownOrigin }: Visitor): boolean {
+export function isOwnOrigin(gate: RouteGate, { origin, ownOrigin }: Visitor): boolean {
   if (origin === null) return true;
   const sent = canonicalOrigin(origin);
   return sent !== null && (sent === ownOrigin || gate.allowedOrigins.includes(sent));

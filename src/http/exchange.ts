@@ -30,6 +30,7 @@ import { GatePass, type PassHolder } from './gate-pass.ts';
 import { GateVisit, type VisitHost } from './gate-visit.ts';
 import type { HostMatch } from './host-match.ts';
 import { matchHost } from './match.ts';
+import type { OutsideAuth } from './outside-auth.ts';
 import type { Plans, RoutePlan } from './plans.ts';
 import { applyRoute, givenRequestId, prepareRequest, type Undo, undoRoute } from './request-headers.ts';
 import type { RequestIds } from './request-id.ts';
@@ -61,6 +62,7 @@ export interface ExchangeHost {
   readonly plans: Plans;
   readonly challenges: ChallengeAnswers;
   readonly gatekeeper: Gatekeeper;
+  readonly outside: OutsideAuth;
   readonly settings: Settings;
   began(exchange: Exchange): void;
   /** Time for the log line. */

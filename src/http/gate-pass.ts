@@ -1,12 +1,12 @@
 // What the gate makes of one request: judged at every arrival, remembered until the exchange ends.
 // Invariant: an identity knows of the exchange exactly while a backend works for it, so that its end reaches all it opened.
-import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
+import type { StrippedCookie } from '../gate/cookies.ts';
 import type { Admitted, Identity } from '../gate/credentials.ts';
 import type { Gatekeeper } from '../gate/gatekeeper.ts';
 import { pathOf } from '../gate/path.ts';
-import { judge } from '../gate/verdict.ts';
+import { isOwnOrigin, judge } from '../gate/verdict.ts';
 import type { RequestHead } from '../message/head.ts';
 import { type Answer, faultAnswer } from './answer.ts';
 import type { Arrival } from './arrival.ts';
@@ -14,7 +14,7 @@ import type { ConnectionPlan } from './connection-plan.ts';
 import { challengeAnswer, deniedAnswer, outsideAnswer } from './gate-answers.ts';
 import type { RouteGuard } from './guard.ts';
 import type { HostMatch } from './host-match.ts';
-import { askOutside } from './outside-auth.ts';
+import type { OutsideAuth } from './outside-auth.ts';
 import { RequestVisitor } from './visitor.ts';
 
 /** The exchange, as the gate sees it. */
@@ -41,6 +41,10 @@ export class GatePass {
     this.#holder = holder;
     this.#keeper = keeper;
     this.visitor = new RequestVisitor(holder.head, holder.connection, match, holder.clientAddress);
+  }
+
+  get stripped(): StrippedCookie {
+    return this.#holder.connection.credentials.stripped;
   }
 
   get identity(): Identity | null {
@@ -80,7 +84,11 @@ export class GatePass {
           };
         }
         if (this.#vouched !== null && this.#vouched.app === gate!.app) return null;
-        if (match.plans.gatePart.settings.forwardAuth !== null) return ask;
+        if (match.plans.gatePart.settings.forwardAuth !== null) {
+          // Cookies of the other program ride along with whatever a page of a stranger sends, too.
+          if (!visitor.upgrade || isOwnOrigin(gate!, visitor)) return ask;
+          return { kind: 'answer', answer: deniedAnswer('origin', head, record.requestId), reason: 'forbidden' };
+        }
         const answer = challengeAnswer(head, match, visitor, gate!.app, record.requestId);
         return { kind: 'answer', answer, reason: 'login' };
       }
@@ -93,11 +101,11 @@ export class GatePass {
   ask(
     { gate }: RouteGuard,
     { plans }: HostMatch,
-    { clock, log }: { readonly clock: Clock; readonly log: Log },
+    { outside, log }: { readonly outside: OutsideAuth; readonly log: Log },
     answered: (refusal: Answer | null) => void,
   ): () => void {
     const { head, record } = this.#holder;
-    return askOutside(plans.gatePart.settings.forwardAuth!, head, this.visitor, clock, (verdict) => {
+    return outside.ask(plans.gatePart.settings.forwardAuth!, head, this.visitor, (verdict) => {
       if (verdict.kind === 'unknown') log.warn('gate-forward-auth', { detail: verdict.detail });
       if (verdict.kind === 'pass') this.#vouched = { app: gate!.app, fields: verdict.fields };
       answered(verdict.kind === 'pass' ? null : outsideAnswer(verdict, head, record.requestId));

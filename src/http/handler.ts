@@ -21,6 +21,7 @@ import { ExchangeRecord } from './exchange-record.ts';
 import { reasonOf } from './fault-text.ts';
 import type { CutOff } from './h2-server.ts';
 import { HttpMetrics, isFailure } from './http-metrics.ts';
+import { OutsideAuth } from './outside-auth.ts';
 import { PlanKeeper, type Plans, type RoutePlan } from './plans.ts';
 import { RequestIds } from './request-id.ts';
 
@@ -44,6 +45,7 @@ export class HttpHandler implements ExchangeHost {
   readonly requestIds = new RequestIds();
   readonly challenges = new ChallengeAnswers();
   readonly gatekeeper: Gatekeeper;
+  readonly outside: OutsideAuth;
   readonly #accessLog: AccessLog;
   readonly #metrics: HttpMetrics;
   readonly #keeper: PlanKeeper;
@@ -57,6 +59,7 @@ export class HttpHandler implements ExchangeHost {
     this.#accessLog = deps.accessLog;
     this.#metrics = new HttpMetrics(deps.metrics);
     this.gatekeeper = new Gatekeeper(deps.gate, deps.clock, defaultGateSettings);
+    this.outside = new OutsideAuth(deps.clock);
     this.#keeper = new PlanKeeper(this.#metrics, deps.workers, (plans) => {
       const { accessLog, accessLogFormat } = plans.compiled.table.part.settings;
       this.#accessLog.configure(accessLog, accessLogFormat);

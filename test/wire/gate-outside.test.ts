@@ -28,9 +28,9 @@ const gate = (policy: RouteGate['policy']): RouteGate => ({
   allowedOrigins: [],
 });
 
-function publish(over: Partial<ForwardAuth> = {}): void {
+function publish(over: Partial<ForwardAuth> = {}, changed: Partial<RouteGate> = {}): void {
   const hosts = (['gated', 'open'] as const).map((policy) =>
-    host(`${policy}.test`, [route(`${policy}.test`, 'app', { gate: gate(policy) })]),
+    host(`${policy}.test`, [route(`${policy}.test`, 'app', { gate: { ...gate(policy), ...changed } })]),
   );
   const { port } = program.address() as { port: number };
   edge.publish(routing({ hosts, services: [service('app', 1, [app.address])] }), noCertificates, {
@@ -171,14 +171,83 @@ describe('a request that brings nothing of ours', () => {
     expect(app.exchanges).toEqual([]);
   });
 
-  it('opens a WebSocket when the program agrees', async () => {
+  it.each(['h1', 'h2c'] as const)('opens a WebSocket when the program agrees [%s]', async (transport) => {
     say = agrees;
     app.script = echoScript;
-    const { answer, tunnel } = await requester('h1').webSocket({ host: 'gated.test', path: '/ws' });
-    expect(answer.status).toBe(101);
+    const lines: Line[] = [['Origin', 'http://gated.test']];
+    const { answer, tunnel } = await requester(transport).webSocket({ host: 'gated.test', path: '/ws', lines });
+    expect(answer.status).toBe(transport === 'h1' ? 101 : 200);
     tunnel.send(encodeWsFrame(1, 'hello', { mask: true }));
     expect((await tunnel.waitForFrames(1))[0]!.payload.toString()).toBe('hello');
     expect(app.last.value('remote-user')).toBe('anna');
+  });
+
+  it.each(['h1', 'h2c'] as const)(
+    'opens none for a page of a stranger, whatever cookies it brings [%s]',
+    async (transport) => {
+      say = agrees;
+      const lines: Line[] = [
+        ['Origin', 'https://evil.test'],
+        ['Cookie', 'theirs=1'],
+      ];
+      const { answer } = await requester(transport).webSocket({ host: 'gated.test', path: '/ws', lines });
+      expect(answer.status).toBe(403);
+      expect([asked, app.exchanges]).toEqual([[], []]);
+    },
+  );
+
+  it('passes though the program closes the kept connection at that moment', async () => {
+    say = agrees;
+    expect((await ask('/1')).status).toBe(200);
+    const [first] = asked;
+    say = (request, response) => {
+      if (request.socket === first!.socket) request.socket.destroy();
+      else agrees(request, response);
+    };
+    expect((await ask('/2')).status).toBe(200);
+    expect(asked.map(({ socket }) => socket === first!.socket)).toEqual([true, true, false]);
+  });
+
+  it('arrives anew once the program has agreed: what is in force then counts', async () => {
+    let agree = (): void => {};
+    say = (request, response) => {
+      agree = () => agrees(request, response);
+    };
+    const answer = ask('/x');
+    await until('the question', () => asked.length === 1);
+    publish({}, { app: 'another' });
+    agree();
+    await until('a question about the other app', () => asked.length === 2);
+    agree();
+    expect((await answer).status).toBe(200);
+    publish();
+  });
+
+  it('is refused while too many are being asked about, and a program that talks on keeps no place', async () => {
+    let waiting: ServerResponse[] = [];
+    say = (_, response) => {
+      waiting.push(response);
+      response.writeHead(200);
+      response.write('and so on');
+    };
+    publish({ timeoutMs: 60_000 });
+    const client = requester('h2c');
+    const send = (): Promise<Answer> => client.request({ host: 'gated.test', path: '/x' });
+    for (let i = 0; i < 256; i += 64) {
+      const answers = await Promise.all(Array.from({ length: 64 }, send));
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    }
+    expect((await send()).status).toBe(503);
+    expect(asked).toHaveLength(256);
+    const [one, another] = waiting;
+    one!.end();
+    another!.end('x'.repeat(100_000));
+    await until('a free place', async () => (await send()).status === 200);
+    await until('another', async () => (await send()).status === 200);
+    expect((await send()).status).toBe(503);
+    for (const response of waiting) response.end();
+    waiting = [];
+    publish();
   });
 
   it('takes its question back when the client leaves', async () => {
