@@ -158,7 +158,10 @@ export class ServiceRun {
     const say = (detail: string): void => this.#progress(name, 'probing', detail);
     const result = await candidateReady(candidate, runtime, clock, this.#giveUp.signal, say);
     if (this.#cancelled !== null && isCancellable(this.state)) return failure(this.#cancelled);
-    if (result.ready) return { kind: 'ready' };
+    if (result.ready) {
+      if (this.state.attempt === 'new') await runtime.install?.(this.#launch());
+      return { kind: 'ready' };
+    }
     const output = await this.#lastLines();
     return failure(new Fault('deploy-failed', `${name} is not ready: ${result.detail}${output}`));
   }

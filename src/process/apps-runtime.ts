@@ -8,6 +8,7 @@ import { AutoRuntime } from '../runtime/auto-runtime.ts';
 import { CommandRuntime } from '../runtime/command-runtime.ts';
 import { ContainerRuntime } from '../runtime/container-runtime.ts';
 import { EngineDoor } from '../runtime/engine-door.ts';
+import { HostFiles } from '../runtime/host-files.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { SecretDirectory } from '../runtime/secret-directory.ts';
 import { SecretFiles, secretFilesRoot } from '../runtime/secret-files.ts';
@@ -65,6 +66,9 @@ function containersOf(
     },
     secrets,
     seal: installation.seal,
+    hostFiles: new HostFiles(clock, () => declaration().apps.dataRoot),
+    dataOf: (app) => join(declaration().apps.dataRoot, app),
+    installed: installation.hooks,
     secretFiles: new SecretFiles(secretFilesRoot(stateDir, installation.id, process.env)),
     secretDirectory: new SecretDirectory(join(stateDir, 'secrets')),
     placeholders: () => hostFacts(declaration().apps.dataRoot, running()),

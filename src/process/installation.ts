@@ -32,6 +32,12 @@ export class Installation {
     this.#engineUsed = true;
   }
 
+  /** Incarnations of apps whose hooks after an installation have run. */
+  readonly hooks = {
+    has: (incarnation: string): boolean => this.#read(`installed ${incarnation}`) !== null,
+    add: (incarnation: string): void => this.#write(`installed ${incarnation}`, 'yes'),
+  };
+
   #read(name: string): string | null {
     const row = this.#store.tables((database) => database.prepare('SELECT value FROM meta WHERE name = ?').get(name));
     return row === undefined ? null : String(row['value']);

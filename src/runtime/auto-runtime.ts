@@ -78,6 +78,10 @@ export class AutoRuntime implements Runtime {
     return this.#options.containers.probeInside!(instance, probe, signal);
   }
 
+  async install(launch: Launch): Promise<void> {
+    if (await this.#isContainer(launch)) await this.#options.containers.install!(launch);
+  }
+
   async isCurrent(launch: Launch, instance: InstanceRef): Promise<boolean> {
     return !this.#mayBeContainer(instance) || this.#options.containers.isCurrent!(launch, instance);
   }

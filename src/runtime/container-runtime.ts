@@ -11,6 +11,8 @@ import type { ProbeResult } from '../switchover/probe-result.ts';
 import type { Container } from './containers.ts';
 import { type Engine, requireDevices } from './engine.ts';
 import { EngineError } from './engine-client.ts';
+import { runHooks } from './hooks.ts';
+import type { HostFiles } from './host-files.ts';
 import { probeFromInside } from './inside-probe.ts';
 import { aliasesOf, containerSpec, hasPrivateNetwork, type LaunchFacts, launchName } from './launch-spec.ts';
 import {
@@ -64,6 +66,11 @@ export interface ContainerRuntimeOptions {
   readonly secretFiles: SecretFiles;
   /** With which labels tell whether secrets have changed, without telling them. */
   readonly seal: Buffer;
+  readonly hostFiles: HostFiles;
+  /** Data of one YAML app. */
+  readonly dataOf: (app: string) => string;
+  /** Incarnations whose hooks have run. */
+  readonly installed: { has(incarnation: string): boolean; add(incarnation: string): void };
   /** Of YAML apps. */
   readonly secretDirectory: SecretDirectory;
   /** `{{HOST_IP}}` and the like. */
@@ -75,6 +82,8 @@ const pollMs = 100;
 /** How long the engine may take for a SIGKILL. */
 const killMs = 10_000;
 const outputTail = 1000;
+/** Shorter values stand everywhere by chance. */
+const redactedLength = 4;
 
 export class ContainerRuntime implements Runtime {
   readonly kind: 'docker' | 'podman' | 'auto';
@@ -131,6 +140,8 @@ export class ContainerRuntime implements Runtime {
     for (const volume of launch.service.volumes) {
       await engine.volumes.ensure(volumeName(mark, launch.service.name, volume.name), mark);
     }
+    const { shape } = launch.service;
+    if (shape !== null) await this.#options.hostFiles.prepare(shape, facts.placeholders);
     const files = launch.service.secrets.filter(({ delivery }) => delivery === 'file');
     await this.#options.secretFiles.write(
       mark.instance,
@@ -144,7 +155,8 @@ export class ContainerRuntime implements Runtime {
     await engine.containers.start(id);
     const container = await engine.containers.inspect(id);
     if (container === null) throw new EngineError(0, `${launchName(facts)} is gone right after its start`);
-    this.#secretsOf.set(mark.instance, [...facts.secrets.values()]);
+    const long = [...facts.secrets.values()].filter((value) => value.length >= redactedLength);
+    this.#secretsOf.set(mark.instance, long);
     const ended = this.#endOf(engine, id);
     // One that has ended already is published nowhere any more.
     return { backends: container.running ? backendsOf(launch, container) : [], managed: true, ended };
@@ -209,6 +221,17 @@ export class ContainerRuntime implements Runtime {
     for (const { id } of await this.#find(engine, instance.id)) {
       for await (const { data } of engine.containers.output(id, { follow, tail: outputTail, signal })) yield data;
     }
+  }
+
+  async install({ app, service, incarnation, instance }: Launch): Promise<void> {
+    const steps = service.shape?.hooks.postInstall ?? [];
+    const { installed, dataOf } = this.#options;
+    if (steps.length === 0 || installed.has(incarnation)) return;
+    const engine = await this.#options.engine();
+    const running = (await this.#find(engine, instance)).find((each) => each.running);
+    if (running === undefined) throw new Fault('deploy-failed', 'it ended before its hooks could run');
+    await runHooks(steps, running.id, engine.containers, dataOf(app.name));
+    installed.add(incarnation);
   }
 
   async isCurrent(launch: Launch, { id }: InstanceRef): Promise<boolean> {
@@ -411,7 +434,8 @@ export class ContainerRuntime implements Runtime {
 const pullMs = 60 * 60_000;
 
 function backendsOf({ service }: Launch, container: Container): readonly PortBackend[] {
-  return backedPorts(service).map((port) => {
+  const ports = new Set([...backedPorts(service), ...service.publications.map((each) => each.container)]);
+  return [...ports].map((port) => {
     const published = container.publications.find((each) => each.container === port);
     if (published === undefined) throw new EngineError(0, `port ${port} of ${container.name} was not published`);
     return { port, address: addressText(published.address, published.hostPort) };

@@ -41,7 +41,10 @@ export function containerSpec({ app, service }: Launch, facts: LaunchFacts, seal
     command: service.command,
     env: [
       ...environmentOf(app, service),
-      ...(shape?.derivedEnv ?? []).map(({ name, template }) => ({ name, value: rendered(template, facts) })),
+      ...(shape?.derivedEnv ?? []).map(({ name, template }) => ({
+        name,
+        value: rendered(template, facts.placeholders),
+      })),
       ...service.secrets.map(({ env, delivery }) =>
         delivery === 'file'
           ? { name: `${env}_FILE`, value: `${secretDirectory}/${env}` }
@@ -137,6 +140,6 @@ function secretOf({ secrets }: LaunchFacts, env: string): string {
   return value;
 }
 
-function rendered(template: string, { placeholders }: LaunchFacts): string {
+export function rendered(template: string, placeholders: LaunchFacts['placeholders']): string {
   return template.replaceAll(/\{\{([A-Z_]+)\}\}/g, (whole, name: string) => placeholders[name] ?? whole);
 }

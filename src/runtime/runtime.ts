@@ -70,6 +70,8 @@ export interface Runtime {
   output(instance: InstanceRef): Promise<string>;
   /** It is gone for good: its output may go as well. */
   forget(id: string): Promise<void>;
+  /** It is ready and serves next: what its manifest wants done after an installation is done now, once in its life. */
+  install?(launch: Launch): Promise<void>;
   /** False: the same manifest would make another instance now, of another image or with other secrets. */
   isCurrent?(launch: Launch, instance: InstanceRef): Promise<boolean>;
   /** Resolves with the reason when a running instance ends, or can be watched no longer. */

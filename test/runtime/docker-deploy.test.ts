@@ -1,9 +1,13 @@
 // Manifests become running containers: the whole product on a real engine.
+import { X509Certificate } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { appPath, appPaths } from '../../src/control/apps-api.ts';
 import type { LeftoverRow } from '../../src/process/apps-operations.ts';
 import { ContainerKit, pages } from '../support/container-kit.ts';
 import { startDocker, type TestEngine } from '../support/engines.ts';
+import { freePort } from '../support/ports.ts';
 import { sleep, until } from '../support/wait.ts';
 
 const { blog } = ContainerKit;
@@ -222,6 +226,69 @@ FILED = { name = "filed", as = "file" }
     expect(rows).toContain('"name":"key"');
     expect(`${rows}${kit.p.output}`).not.toContain('7d1');
     await kit.verb('vault', 'remove', {});
+  }, 60_000);
+});
+
+describe('an app of the other format', () => {
+  const yaml = (port: number, hook = '["/bin/sh", "-c", "cat /config/hooked >> /data/hooks"]'): string => {
+    const data = join(kit.directory, '.turnpike/data/boxed');
+    return `app:
+  id: boxed
+  name: Boxed
+  version: 1.0.0
+  container:
+    image: ${pages}
+    entrypoint: ["/bin/sh", "-c", 'mkdir -p /www/x; cp /config/page /tmp/index.html; ls -ln /data/page; echo "$HOST|$PASSWORD"; httpd -f -p 8080 -h /tmp & c=$!; trap "kill $c; exit 0" TERM; wait $c']
+    derived_env: [{ key: HOST, template: "http://{{HOST_MDNS}}" }]
+    generated_secrets: [{ name: boxed-password, kind: hex16 }]
+    secret_env: [{ key: PASSWORD, secret_file: boxed-password }]
+    generated_certs: [{ crt: ${data}/tls.crt, key: ${data}/tls.key, common_name: "{{HOST_MDNS}}" }]
+    data_uid: "1234:1235"
+  ports: [{ host: ${port}, container: 8080, auth: local }]
+  volumes:
+    - { type: bind, source: ${data}, target: /data, options: [rw] }
+    - { type: bind, source: ${data}, target: /config, options: [ro] }
+    - { type: tmpfs, target: /tmp, tmpfs_options: "rw,size=1m" }
+    - { type: tmpfs, target: /www, tmpfs_options: "rw,size=1m" }
+  files: [{ path: ${data}/page, content: "a page", overwrite: true }, { path: ${data}/hooked, content: hooked }]
+  # Its user is root without the right to write where somebody else may.
+  security: { capabilities: [DAC_OVERRIDE] }
+  health_check: { type: http, path: / }
+  hooks: { post_install: [{ exec: ${hook} }] }
+`;
+  };
+
+  test('has its files, owner, secrets, certificate, and hooks once; on the port that it names', async () => {
+    const port = await freePort();
+    const report = await kit.serve('boxed', yaml(port), 'yml');
+    expect(report, JSON.stringify(report)).toMatchObject({ outcome: 'done' });
+    expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe('a page');
+    const data = join(kit.directory, '.turnpike/data/boxed');
+    for (const name of ['page', 'tls.crt', 'tls.key']) expect(statSync(join(data, name)).uid, name).toBe(1234);
+    expect(new X509Certificate(readFileSync(join(data, 'tls.crt'))).subject).toMatch(/^CN=.*\.local$/);
+    expect(readFileSync(join(data, 'hooks'), 'utf8')).toBe('hooked');
+    const password = readFileSync(join(kit.directory, '.turnpike/secrets/boxed-password'), 'utf8').trim();
+    expect(password).toMatch(/^[0-9a-f]{32}$/);
+    let log = '';
+    for await (const chunk of kit.p.control.bytes(appPath('boxed', 'logs'))) log += String(chunk);
+    expect(log).toMatch(/1234 +1235/);
+    expect(log).toMatch(new RegExp(`http://.*\\.local\\|${password}`));
+    const id = engine.cli('ps', '-q', '--filter', 'label=turnpike.app=boxed').trim();
+    const [{ HostConfig }] = JSON.parse(engine.cli('inspect', id));
+    expect(HostConfig).toMatchObject({ ReadonlyRootfs: true, CapDrop: ['ALL'], Privileged: false });
+    // Another generation: the same secret, and no second installation.
+    await kit.verb('boxed', 'restart', { service: null, wait: false });
+    expect(readFileSync(join(data, 'hooks'), 'utf8')).toBe('hooked');
+    expect(readFileSync(join(kit.directory, '.turnpike/secrets/boxed-password'), 'utf8').trim()).toBe(password);
+    expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).toBe('a page');
+    await kit.verb('boxed', 'remove', {});
+  }, 60_000);
+
+  test('is not installed when a hook of it fails', async () => {
+    const report = await kit.serve('boxed', yaml(await freePort(), '["/bin/sh", "-c", "echo no; exit 4"]'), 'yml');
+    expect(report.outcome).toBe('failed');
+    expect(report.fault?.detail).toContain('ended with 4: no');
+    await kit.verb('boxed', 'remove', {});
   }, 60_000);
 });
 

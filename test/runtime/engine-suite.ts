@@ -9,6 +9,7 @@ import { readManifest } from '../../src/manifest/load.ts';
 import { type ContainerGrants, ContainerRuntime } from '../../src/runtime/container-runtime.ts';
 import { plainSecurity } from '../../src/runtime/container-spec.ts';
 import { Engine } from '../../src/runtime/engine.ts';
+import { HostFiles } from '../../src/runtime/host-files.ts';
 import {
   appLabels,
   instanceLabels,
@@ -74,6 +75,9 @@ export function engineSuite(start: () => Promise<TestEngine>): void {
       secrets,
       secretFiles: new SecretFiles(join(directory, 'mounted')),
       seal: Buffer.alloc(32),
+      hostFiles: new HostFiles(systemClock, () => directory),
+      dataOf: () => directory,
+      installed: new Set(),
       secretDirectory: new SecretDirectory(join(directory, 'yaml-secrets')),
       placeholders: () => ({ HOST_IP: '192.0.2.1' }),
     });
@@ -236,10 +240,16 @@ FILED = { name = "filed", as = "file" }
       expect((await runtime.check(one)).problems).toEqual([]);
       const started = await runtime.start(one);
       const instance = ref(one, started);
+      const written = async (): Promise<string> => {
+        let text = '';
+        for await (const chunk of runtime.read(instance, false, new AbortController().signal)) text += String(chunk);
+        return text;
+      };
       const output = await until('its output', async () => {
-        const said = await runtime.output(instance);
+        const said = await written();
         return said.includes('read-only\n') ? said : null;
       });
+      expect(await runtime.output(instance)).toContain('[redacted]|/run/secrets/FILED|[redacted]|444');
       expect(output).toContain('value of plain|/run/secrets/FILED|value of filed|444');
       const shown = engines.cli('inspect', containerOf(one));
       expect(shown).toContain('value of plain');
