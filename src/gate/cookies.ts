@@ -46,8 +46,27 @@ export function isId(text: string): boolean {
 }
 
 /** Takes our cookies out of every Cookie line; the rest stays as it was, and a line that was ours alone goes. */
-export function stripCookies(fields: Fields): void {
+export function stripCookies(fields: Fields, last: StrippedCookie | null = null): void {
+  const i = fields.ids.indexOf(FieldId.Cookie);
+  if (i < 0) return;
+  // A client sends the same cookies again and again.
+  const alone = fields.ids.indexOf(FieldId.Cookie, i + 1) < 0;
+  if (last !== null && alone && fields.values[i] === last.cookie && last.cookie !== '') {
+    if (last.rest === '') fields.removeAt(i);
+    else fields.replace(i, last.rest);
+    return;
+  }
+  const cookie = fields.values[i]!;
   strip(fields, ours);
+  if (last === null || !alone) return;
+  last.cookie = cookie;
+  last.rest = fields.ids[i] === FieldId.Cookie ? fields.values[i]! : '';
+}
+
+/** What was left of a line of cookies. */
+export interface StrippedCookie {
+  cookie: string;
+  rest: string;
 }
 
 function strip(fields: Fields, names: ReadonlySet<string>): void {

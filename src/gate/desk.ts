@@ -1,6 +1,8 @@
 // What a worker's gate asks of the supervisor, which alone knows passwords and makes sessions, and what it reports.
 // Invariant: plain data on both ways; a password goes up and is never kept, a session id comes down once, to be set.
+
 import type { SessionRow } from './credentials.ts';
+import type { DashboardAnswer, DashboardAsk } from './dashboard.ts';
 
 /** Where a login comes from. */
 export interface Caller {
@@ -41,6 +43,8 @@ export interface DeskQuestions {
   };
   /** Ends the session, or every session of its user. By hash: the id stays with the worker. */
   logout: { ask: { readonly session: string; readonly everywhere: boolean }; answer: 'ended' };
+  /** What the dashboard shows, after an order was carried out. */
+  dashboard: { ask: DashboardAsk; answer: DashboardAnswer };
   /** A one-time code that takes a session of this host over to another one. */
   handOver: {
     ask: { readonly session: string; readonly visit: string; readonly to: Handover };

@@ -47,9 +47,10 @@ export function removeSpelled(fields: Fields, wanted: readonly string[]): void {
 }
 
 export function setIdentity(fields: Fields, identity: Identity, app: string): void {
-  fields.push('X-Turnpike-User', identity.user, FieldId.Other);
-  fields.push('X-Turnpike-Role', identity.role, FieldId.Other);
-  fields.push('X-Turnpike-App', app, FieldId.Other);
+  // Names of users, tokens and apps are fit for a line when they are made.
+  fields.pushSafe('X-Turnpike-User', identity.user, FieldId.Other);
+  fields.pushSafe('X-Turnpike-Role', identity.role, FieldId.Other);
+  fields.pushSafe('X-Turnpike-App', app, FieldId.Other);
 }
 
 function isClaim(name: string): boolean {

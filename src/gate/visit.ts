@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { clearSession, isId, setSession, setVisit } from './cookies.ts';
 import { hashOf, type LiveSession } from './credentials.ts';
+import { visitDashboard } from './dashboard-visit.ts';
 import type { Caller, LoginAnswer, SsoAnswer } from './desk.ts';
 import { formToken, isFormToken } from './form-token.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
@@ -35,6 +36,8 @@ export interface VisitRequest {
   readonly isOurs: (url: URL) => boolean;
   /** People log in here for other names, too. */
   readonly isGateHost: boolean;
+  /** The dashboard is here. */
+  readonly isDashboard: boolean;
 }
 
 export interface VisitReply {
@@ -62,7 +65,7 @@ const ssoRefusals = {
 export async function answerVisit(request: VisitRequest, keeper: Gatekeeper): Promise<VisitReply> {
   const { method } = request;
   const url = new URL(request.target, request.ownOrigin);
-  if (!url.pathname.startsWith(reservedPath)) return showHome(request, url.pathname);
+  if (!url.pathname.startsWith(reservedPath)) return showDashboard(request, url, keeper);
   const name = url.pathname.slice(reservedPath.length);
   const reads = method === 'GET' || method === 'HEAD';
   if (!reads && method !== 'POST') return plain(405, 'Not possible', 'This address takes GET and POST.');
@@ -93,12 +96,23 @@ export async function answerVisit(request: VisitRequest, keeper: Gatekeeper): Pr
   return plain(404, 'Page not found', 'There is no such page.');
 }
 
-/** What the gate's own host has beside the reserved addresses. */
-function showHome({ isGateHost, session }: VisitRequest, path: string): VisitReply {
-  if (!isGateHost || path !== '/') return plain(404, 'Page not found', 'There is no such page.');
-  if (session === null) return redirect(`${reservedPath}login`, []);
-  const link = { href: `${reservedPath}logout`, label: 'Log out' };
-  return { ...empty, status: 200, page: noticePage('Logged in', `You are logged in as ${session.user}.`, link) };
+/** What the gate's own host, or port, has beside the reserved addresses. */
+function showDashboard(request: VisitRequest, url: URL, keeper: Gatekeeper): Promise<VisitReply> | VisitReply {
+  const notFound = (): VisitReply => plain(404, 'Page not found', 'There is no such page.');
+  if (!request.isDashboard) return notFound();
+  return visitDashboard(
+    request,
+    url,
+    {
+      withForm: (make, status) => withForm(request, make, status, keeper),
+      redirect: (location) => redirect(location, []),
+      notFound,
+      refused: () => plain(403, 'Please try again', 'This form did not come from this site, or was open for too long.'),
+      late: () => plain(503, 'Please try again', 'The dashboard could not be shown.'),
+      ownForm: isOwnForm(request, keeper),
+    },
+    keeper,
+  );
 }
 
 /** A form of a page of ours, sent from the same origin by the browser that got it. */

@@ -77,7 +77,7 @@ export class GateVisit {
 
   #request(form: URLSearchParams | null): VisitRequest {
     const visitor = this.#visitor;
-    const { plans, host } = this.#match;
+    const { plans, host, plan } = this.#match;
     const { method, origin, fetchSite, secure, address, ownOrigin, visits, sessions } = visitor;
     const { target } = this.#exchange.head;
     return {
@@ -95,6 +95,7 @@ export class GateVisit {
       session: liveSession(visitor, this.#keeper),
       isOurs: (url) => plans.isGatedOrigin(url),
       isGateHost: plans.gatePart.settings.host === host,
+      isDashboard: plan?.entry.host.routes.some(({ action }) => action.kind === 'gate') ?? false,
     };
   }
 }

@@ -5,6 +5,7 @@ import type { Log } from '../base/log.ts';
 import { PathWatch } from '../certificates/path-watch.ts';
 import type { DeclaredGate } from '../config/declared-gate.ts';
 import type { CredentialsDelta } from '../gate/credentials.ts';
+import type { DashboardAnswer, DashboardAsk } from '../gate/dashboard.ts';
 import type { DeskAnswer, DeskQuestion, UsageReport } from '../gate/desk.ts';
 import { originOf } from '../gate/origin.ts';
 import { reservedPath } from '../gate/return-path.ts';
@@ -19,6 +20,7 @@ import { Passwords } from './gate-passwords.ts';
 import { SingleSignOn } from './gate-sso.ts';
 import { GateStore } from './gate-store.ts';
 import type { StateStore } from './state-store.ts';
+import type { GateCounts } from './supervisor-metrics.ts';
 
 export interface GateHouseDeps {
   readonly clock: Clock;
@@ -29,6 +31,7 @@ export interface GateHouseDeps {
   readonly throttled: (addresses: readonly (readonly [string, number])[]) => void;
   /** Every worker judges by the part as it is now when it resolves. */
   readonly publish: () => Promise<unknown>;
+  readonly dashboard: (ask: DashboardAsk) => Promise<DashboardAnswer>;
 }
 
 export class GateHouse {
@@ -70,6 +73,11 @@ export class GateHouse {
   /** Each app behind the gate once. */
   get gates(): readonly RouteGate[] {
     return this.#gates;
+  }
+
+  get counts(): GateCounts {
+    const { users, sessions, tokens } = this.ledger;
+    return { users: users.size, sessions: sessions.size, tokens: tokens.size, throttled: this.#office.throttleSize };
   }
 
   /** Asked inside a publication, so that none can bring back what a later change has replaced. */
@@ -130,6 +138,7 @@ export class GateHouse {
 
   async answer(question: DeskQuestion): Promise<DeskAnswer | null> {
     try {
+      if (question.topic === 'dashboard') return await this.#deps.dashboard(question.ask);
       return await this.#office.answer(question);
     } catch (error) {
       this.#deps.log.error('gate-desk-failed', { topic: question.topic, err: error });

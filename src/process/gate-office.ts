@@ -35,6 +35,8 @@ export interface OfficeDeps {
   readonly throttled: (addresses: readonly (readonly [address: string, until: number])[]) => void;
 }
 
+export type OfficeQuestion = Exclude<DeskQuestion, { readonly topic: 'dashboard' }>;
+
 interface Ticket extends Handover {
   readonly visit: string;
   readonly user: string;
@@ -83,7 +85,7 @@ export class GateOffice {
     return secret;
   }
 
-  async answer(question: DeskQuestion): Promise<DeskAnswer> {
+  async answer(question: OfficeQuestion): Promise<DeskAnswer> {
     switch (question.topic) {
       case 'login':
         return this.#login(question.ask);

@@ -124,8 +124,10 @@ export function routeRows(routing: RoutingPart): readonly RouteRow[] {
 
 export type WayRow = Omit<RouteRow, 'backends'>;
 
+/** A port of the gate takes every name: the ones that certificates are made for lead to the same. */
 function hostWays({ hosts }: RoutingPart): readonly WayRow[] {
-  return hosts.flatMap((host) =>
+  const told = hosts.filter(({ tls, pattern }) => tls !== 'either' || pattern === '*');
+  return told.flatMap((host) =>
     host.routes.map((route) => ({
       host: host.pattern,
       path: route.path,

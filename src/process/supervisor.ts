@@ -18,6 +18,7 @@ import { CertificateProblems, Certificates, type LoadedCertificates } from './ce
 import { ControlAddress, type ControlMove } from './control-address.ts';
 import { ControlSocket, socketName } from './control-socket.ts';
 import { GateAdministration } from './gate-administration.ts';
+import { GateDashboard } from './gate-dashboard.ts';
 import { GateHouse } from './gate-house.ts';
 import type { GateOperations } from './gate-operations.ts';
 import { InstalledApps } from './installed-apps.ts';
@@ -67,6 +68,7 @@ export class Supervisor implements Household {
   readonly #apps: InstalledApps;
   readonly gate: GateOperations;
   readonly #gate: GateHouse;
+  readonly #dashboard: GateDashboard;
   readonly #certificates: Certificates;
   readonly #tls: TlsOperations;
   readonly #metrics = new SupervisorMetrics();
@@ -128,6 +130,7 @@ export class Supervisor implements Household {
       spread: (delta, urgent) => this.#serving.spreadCredentials(delta, urgent),
       throttled: (addresses) => this.#serving.throttled(addresses),
       publish: () => this.#serving.publishGate(),
+      dashboard: (ask) => this.#dashboard.answer(ask),
     });
     const book = new AppsBook(this.#store.apps.rows());
     this.#serving = new Serving({
@@ -136,7 +139,6 @@ export class Supervisor implements Household {
       logLevel: declaration.log.level,
       store: this.#store,
       apps: book,
-      onEjected: (service) => this.#apps.ejected(service),
       listeners: new Listeners(log, inheritedSockets(process.env, process.pid)),
       workers: declaration.workers === 'auto' ? availableParallelism() : declaration.workers,
       program: options.program,
@@ -165,6 +167,14 @@ export class Supervisor implements Household {
     this.#manager = new ServiceManager(process.env, log);
     const switches = new Switches(clock, log, new ServingGround(this.#serving, clock.now));
     this.#operations = new RunningOperations(this.#serving, switches, this.#apps, this);
+    this.#dashboard = new GateDashboard({
+      ledger: this.#gate.ledger,
+      gate: this.gate,
+      book,
+      routing: () => this.#serving.snapshot.parts.routing,
+      now: clock.now,
+      operations: this.#operations,
+    });
     this.#controlAddress = new ControlAddress(options.createControlHandler(this.#operations, log), log);
   }
 
@@ -196,6 +206,7 @@ export class Supervisor implements Household {
 
   async metricsText(): Promise<string> {
     const workers = await this.#serving.workerMetrics();
+    this.#metrics.collectGate(this.#gate.counts);
     return this.#serving.metrics.text([...workers, this.#metrics.collect(this.#serving)]);
   }
 

@@ -39,6 +39,7 @@ const request = (over: Partial<VisitRequest> = {}): VisitRequest => ({
   session: null,
   isOurs: ({ host, protocol }) => host === 'app2.test' && protocol === 'https:',
   isGateHost: false,
+  isDashboard: false,
   ...over,
 });
 

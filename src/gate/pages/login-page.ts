@@ -45,7 +45,7 @@ export function logoutPage(user: string, formToken: string): Page {
       html: `<h1>Log out</h1><p>You are logged in as ${text(user)}.</p>
 <form method="post" action="/.turnpike/logout">${hidden('token', formToken)}
 <p><button name="which" value="here">Log out</button></p>
-<p><button name="which" value="everywhere">Log out everywhere</button></p></form>`,
+<p><button name="which" value="everywhere" class="quiet">Log out everywhere</button></p></form>`,
     },
   });
 }
