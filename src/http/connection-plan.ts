@@ -1,5 +1,6 @@
 // What every request of one client connection shares: constants for headers and log lines, and the last host matched.
 // Invariant: made once per connection from its frozen facts; nothing in it outlives the plans it was matched with.
+import type { StrippedCookie } from '../gate/cookies.ts';
 import type { ConnectionFacts } from '../message/stream.ts';
 import type { HostMatch } from './host-match.ts';
 import { jsonText } from './json-text.ts';
@@ -34,6 +35,8 @@ export class KnownCredentials {
   secure = false;
   sessions: readonly string[] = [];
   visits: readonly string[] = [];
+  /** The line as it went on. */
+  readonly stripped: StrippedCookie = { cookie: '', rest: '' };
   token = '';
   tokenHash = '';
 }

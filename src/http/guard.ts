@@ -3,7 +3,7 @@
 // through to a browser; routes that ask for no login have a guard for that alone.
 import type { Cell } from '../base/metrics.ts';
 import { stripTokens } from '../gate/authorization.ts';
-import { dropForeignSetCookies, stripCookies, stripVisits } from '../gate/cookies.ts';
+import { dropForeignSetCookies, type StrippedCookie, stripCookies, stripVisits } from '../gate/cookies.ts';
 import { type Identity, LiveSession } from '../gate/credentials.ts';
 import { fixFrameFields } from '../gate/frame-fields.ts';
 import { removeClaims, removeOwnClaims, removeSpelled, setIdentity } from '../gate/identity-fields.ts';
@@ -17,6 +17,8 @@ import type { GatePart, GateSettings, RouteGate } from '../model/snapshot.ts';
 /** By what a request passed. */
 export interface Passed {
   readonly identity: Identity | null;
+  /** The last line of cookies of its connection. */
+  readonly stripped: StrippedCookie;
   /** Fields that another program gave for the app. */
   readonly vouched: readonly (readonly [name: string, value: string])[];
 }
@@ -46,7 +48,7 @@ export class RouteGuard {
     }
     const identity = pass === null ? null : pass.identity;
     if (gate.sessionPassthrough && gate.policy === 'gated' && identity instanceof LiveSession) stripVisits(fields);
-    else stripCookies(fields);
+    else stripCookies(fields, pass === null ? null : pass.stripped);
     removeClaims(fields);
     if (this.#settings.forwardAuth !== null) removeSpelled(fields, this.#settings.forwardAuth.copyHeaders);
     if (identity !== null) setIdentity(fields, identity, gate.app);

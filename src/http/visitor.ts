@@ -19,8 +19,8 @@ export class RequestVisitor implements Visitor {
   readonly upgrade: boolean;
   readonly origin: string | null;
   readonly fetchSite: string | null;
-  readonly ownOrigin: string;
   readonly host: string;
+  readonly #port: number | null;
   readonly secure: boolean;
   readonly address: string;
   readonly sessions: readonly string[];
@@ -37,7 +37,7 @@ export class RequestVisitor implements Visitor {
     this.fetchSite = fields.get(FieldId.SecFetchSite);
     this.host = match.host;
     this.secure = facts.tls !== null || (facts.trustedPeer && saysHttps(head));
-    this.ownOrigin = originOf(this.secure, match.host, match.port);
+    this.#port = match.port;
     this.address = address;
     const known = connection.credentials;
     const cookie = joinedCookies(fields);
@@ -55,5 +55,9 @@ export class RequestVisitor implements Visitor {
       known.tokenHash = hashOf(token);
     }
     this.token = token === null ? null : known.tokenHash;
+  }
+
+  get ownOrigin(): string {
+    return originOf(this.secure, this.host, this.#port);
   }
 }

@@ -322,6 +322,36 @@ describe('credentials stay with the gate', () => {
     },
   );
 
+  it.each(['h1', 'h2c'] as const)(
+    'that holds for every request of a connection, whoever changes in between [%s]',
+    async (transport) => {
+      const connection = requester(transport);
+      const [first, second] = [anna('again'), edge.gate.session('again-ben', 'ben')];
+      const sent = [
+        `a=1; turnpike_session=${first}`,
+        `a=1; turnpike_session=${first}`,
+        `turnpike_session=${second}; b=2`,
+        `turnpike_session=${second}`,
+        `turnpike_session=${second}`,
+        `a=1; turnpike_session=${first}`,
+      ];
+      for (const cookie of sent) {
+        expect((await connection.request({ host: 'app1.test', path: '/', lines: [['Cookie', cookie]] })).status).toBe(
+          200,
+        );
+      }
+      expect(app.exchanges.map((each) => each.value('cookie'))).toEqual(['a=1', 'a=1', 'b=2', null, null, 'a=1']);
+      expect(app.exchanges.map((each) => each.value('x-turnpike-user'))).toEqual([
+        'anna',
+        'anna',
+        'ben',
+        'ben',
+        'ben',
+        'anna',
+      ]);
+    },
+  );
+
   it('a cookie line that was ours alone is no line any more', async () => {
     expect((await ask('app1.test', '/', [cookieOf(anna('alone'))])).status).toBe(200);
     expect(app.last.head.toLowerCase()).not.toContain('cookie');
