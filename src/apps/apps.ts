@@ -13,12 +13,13 @@ import type { AppsBook } from './book.ts';
 import { Deploys, type Tell } from './deploys.ts';
 import type { AppsObserver, AppsStore, AppTraffic } from './ports.ts';
 import { type DeployRequest, preflight } from './preflight.ts';
+import { Probation, probationMs } from './probation.ts';
 import { Reconciler, type RestartTrouble } from './reconciler.ts';
 import { Recovery } from './recovery.ts';
 import type { DeployReport } from './reports.ts';
 import { Reservations } from './reservations.ts';
 import { Retirements } from './retirements.ts';
-import { type AppGround, appOf } from './routing.ts';
+import { type AppGround, routingServices } from './routing.ts';
 import type { RunGround } from './service-run.ts';
 import type { ActiveService, AppsChange, DeployKind, Incarnation, Revision } from './state.ts';
 
@@ -69,8 +70,6 @@ export interface ActiveApp {
   readonly revision: number;
 }
 
-const rollbackWindowMs = 60_000;
-
 export class Apps {
   readonly book: AppsBook;
   readonly #options: AppsOptions;
@@ -79,6 +78,7 @@ export class Apps {
   readonly #deploys: Deploys;
   readonly #reconciler: Reconciler;
   readonly #recovery: Recovery;
+  readonly #probation: Probation;
   readonly #store: AppsStore;
   #closed = false;
 
@@ -96,8 +96,9 @@ export class Apps {
       traffic,
       newId,
       retirements: this.#retirements,
-      keepMs: () => (options.settings().autoRollback ? rollbackWindowMs : 0),
+      keepMs: () => (options.settings().autoRollback ? probationMs : 0),
     };
+    this.#probation = new Probation(clock, traffic);
     this.#deploys = new Deploys(ground);
     this.#reconciler = new Reconciler(ground, this.#deploys);
     this.#recovery = new Recovery(ground, this.#deploys, this.#reconciler);
@@ -121,6 +122,7 @@ export class Apps {
   /** What is under way stops where it is, as if the process had been killed: the journal has it for the next one. */
   close(): void {
     this.#closed = true;
+    this.#probation.close();
     this.#reconciler.close();
     this.#retirements.close();
   }
@@ -171,7 +173,9 @@ export class Apps {
       const incarnation = this.#find(request.app);
       const revision = this.#revision(incarnation, request.revision ?? incarnation.desired);
       const plan = await this.#preflight(incarnation, revision, request);
-      return this.#deploys.deploy(incarnation, revision, request, plan, turn);
+      const report = await this.#deploys.deploy(incarnation, revision, request, plan, turn);
+      if (request.kind === 'deploy' && report.outcome === 'done') this.#watch(incarnation, report);
+      return report;
     });
   }
 
@@ -204,16 +208,29 @@ export class Apps {
     return gone;
   }
 
-  /** A backend failed too often in a row. Within its first minute a new generation goes back by itself. */
-  ejected(service: string): void {
-    const { clock, log, settings } = this.#options;
-    const active = appOf(service, this.book.active());
-    if (active?.instance == null || !settings().autoRollback) return;
-    const { app, incarnation } = active;
-    const young = clock.now() - active.instance.startedAt < rollbackWindowMs;
+  /** What was replaced has a minute to prove itself. */
+  #watch({ id }: Incarnation, { services }: DeployReport): void {
+    if (!this.#options.settings().autoRollback) return;
+    for (const { service, outcome } of services) {
+      const active = this.book.activeService(id, service);
+      if (outcome !== 'replaced' || active?.instance == null) continue;
+      const { instance } = active;
+      this.#probation
+        .begin(instance.id, routingServices(active), () => {
+          // It may have been replaced meanwhile.
+          const now = this.book.activeService(id, service);
+          if (now?.instance?.id === instance.id) this.#failed(now);
+        })
+        .catch((error: unknown) => this.#options.log.warn('app-not-watched', { app: active.app, service, err: error }));
+    }
+  }
+
+  /** A new generation that fails goes back by itself; one that came by going back does not. */
+  #failed({ app, name, incarnation }: ActiveService): void {
+    const { log, settings } = this.#options;
     const last = this.book.deploysOf(incarnation).findLast(({ outcome }) => outcome === 'done');
-    if (!young || last?.kind !== 'deploy' || this.#previous(this.#find(app)) === null) return;
-    log.warn('app-rolls-back', { app, service: active.name });
+    if (!settings().autoRollback || last?.kind !== 'deploy' || this.#previous(this.#find(app)) === null) return;
+    log.warn('app-rolls-back', { app, service: name });
     this.rollback(app, null, false, () => {}).catch((error: unknown) =>
       log.error('app-not-rolled-back', { app, err: error }),
     );

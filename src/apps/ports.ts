@@ -41,6 +41,8 @@ export interface AppTraffic {
   move(change: AppsChange): Promise<Moved>;
   /** Failed exchanges ever of these services of the routing, together. */
   errors(services: readonly string[]): Promise<number>;
+  /** Requests, tunnels and flows ever on the generations of these services that serve now. */
+  claimed(services: readonly string[]): Promise<number>;
 }
 
 /** Told before every step of a deploy is written down, and before it is carried out; a test ends the process there. */

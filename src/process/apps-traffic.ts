@@ -3,6 +3,7 @@
 import type { AppsStore, AppTraffic, DrainResult, Moved } from '../apps/ports.ts';
 import type { AppsChange } from '../apps/state.ts';
 import type { Drain } from './drains.ts';
+import { claimsOf } from './inspection.ts';
 import type { Serving } from './serving.ts';
 import type { StateStore } from './state-store.ts';
 import { troublesOf } from './switch-ground.ts';
@@ -31,6 +32,16 @@ export class ServingTraffic implements AppTraffic {
     let errors = 0;
     for (const service of services) errors += (await troublesOf(this.#serving, service)).errors;
     return errors;
+  }
+
+  async claimed(services: readonly string[]): Promise<number> {
+    const stats = (await this.#serving.stats()).map(([, worker]) => worker);
+    let claimed = 0;
+    for (const name of services) {
+      const number = this.#serving.service(name)?.generation.number;
+      if (number !== undefined) claimed += claimsOf(name, number, stats).claimed;
+    }
+    return claimed;
   }
 }
 

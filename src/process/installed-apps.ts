@@ -128,10 +128,6 @@ export class InstalledApps implements AppOperations {
     return this.#apps.onChange(listener);
   }
 
-  ejected(service: string): void {
-    this.#apps.ejected(service);
-  }
-
   /** Throws when the service is an app's, which is switched by its deploys only. */
   refuseSwitch(service: string): void {
     const owner = appOf(service, this.#options.book.active());

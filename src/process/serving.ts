@@ -56,8 +56,6 @@ export interface ServingOptions {
   readonly routingServed: (routing: RoutingPart) => void;
   /** What the workers' gates know and ask. */
   readonly gate: GateSource;
-  /** A worker has put a backend of this service out. */
-  readonly onEjected: (service: string) => void;
 }
 
 export interface GateSource {
@@ -363,7 +361,6 @@ export class Serving {
         break;
       case 'ejected':
         this.health.eject(notice.service, notice.address, notice.until);
-        this.#options.onEjected(notice.service);
         break;
       case 'listeners-wanted':
         lendAll(

@@ -146,3 +146,22 @@ describe('a new generation that is not ready', () => {
     await kit.p.stop();
   });
 });
+
+describe('a new generation that breaks within its first minute', () => {
+  it('is rolled back by itself, to the old one that was kept for that', { timeout: 40_000 }, async () => {
+    kit = await AppKit.start({ services: ['blog/web'], workers: 2, more: '[apps]\nauto_rollback = true\n' });
+    await kit.serve('blog', kit.blog(1));
+    expect((await kit.serve('blog', kit.blog(2, '[services.web.env]\nMANNER = "breaks"\n'))).report.outcome).toBe(
+      'done',
+    );
+    await until('the old one to serve', async () => (await askOnce(kit.port, 'blog.test')) === '1', {
+      timeoutMs: 15_000,
+    });
+    const [latest] = (await kit.status('blog')).deploys;
+    expect(latest).toMatchObject({ kind: 'rollback', revision: 3, outcome: 'done' });
+    // The very process that served before.
+    expect(kit.events.filter(({ what }) => what === 'start').map(({ revision }) => revision)).toEqual([1, 2]);
+    expect(timesOf(kit, 1, 'term')).toEqual([]);
+    await kit.p.stop();
+  });
+});

@@ -1,6 +1,7 @@
 // A process of an app: answers with its revision, and writes what happens to it into a log that outlives it.
 // Invariant: each line of the log is written before what it tells takes effect for anybody else.
 import { appendFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { GenerationBackend } from './generation-backend.ts';
 
 const { APP_EVENTS = '', TURNPIKE_APP, TURNPIKE_SERVICE, TURNPIKE_REVISION, PORT, MANNER = '' } = process.env;
@@ -25,6 +26,16 @@ else if (MANNER.includes('ends')) {
   console.error('password=hunter2 cannot be used');
   note('exit');
   process.exit(3);
+} else if (MANNER.includes('breaks')) {
+  // Good for one probe, and for nobody else.
+  let asked = 0;
+  const server = createServer((request, response) =>
+    asked++ === 0 ? response.end('ready') : request.socket.destroy(),
+  );
+  await new Promise<void>((resolve) => {
+    server.listen(Number(PORT), '127.0.0.1', resolve);
+  });
+  note('ready');
 } else {
   await GenerationBackend.start(Number(TURNPIKE_REVISION), Number(PORT));
   note('ready');

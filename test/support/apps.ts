@@ -102,6 +102,9 @@ export class AppWorld {
   failMoves = new Set<number>();
   /** Addresses that cannot be stopped. */
   readonly unstoppable = new Set<string>();
+  /** Failed and answered exchanges of the generations that serve. */
+  errors = 0;
+  answered = 0;
   /** Old generations keep their claims until `drain`. */
   lasting = false;
   #rows: AppsRows = { incarnations: [], revisions: [], active: [], retiring: [], deploys: [] };
@@ -147,7 +150,8 @@ export class AppWorld {
       store: { write },
       traffic: {
         move: (change) => this.#move(change, book, write, guard),
-        errors: async () => 0,
+        errors: async () => this.errors,
+        claimed: async () => this.errors + this.answered,
       },
       runtime: this.#runtime(guard),
       observer: (step) => {

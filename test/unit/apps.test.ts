@@ -290,22 +290,28 @@ describe('rollback', () => {
     expect(world.processes()).toEqual(['web#3']);
   });
 
-  test('happens by itself when a new generation is put out within its first minute', async () => {
-    const { world, apps } = await deployed();
-    world.settings = { autoRollback: true, history: 20 };
-    apps.apply(manifest(blog('two')), false);
-    await end(world, deploy(apps));
-    apps.ejected('blog/web');
-    for (let i = 0; i < 10; i++) await settle();
-    expect(world.served).toEqual({ 'blog/web': 'web#1' });
-    // Not in circles, and not for one that has proved itself.
-    apps.ejected('blog/web');
-    world.clock.advance(61_000);
-    apps.ejected('blog/web');
-    for (let i = 0; i < 10; i++) await settle();
-    expect(world.served).toEqual({ 'blog/web': 'web#1' });
-    expect(world.processes()).toEqual(['web#1']);
-  });
+  test.each([
+    { errors: 5, answered: 5, serves: 'web#1' },
+    { errors: 4, answered: 0, serves: 'web#2' },
+    { errors: 50, answered: 51, serves: 'web#2' },
+  ])(
+    'happens by itself when $errors exchanges fail beside $answered answered ones',
+    async ({ errors, answered, serves }) => {
+      const { world, apps } = await deployed();
+      world.settings = { autoRollback: true, history: 20 };
+      apps.apply(manifest(blog('two')), false);
+      const deploying = deploy(apps);
+      for (let i = 0; i < 10; i++) await settle();
+      expect((await deploying).outcome).toBe('done');
+      world.errors = errors;
+      world.answered = answered;
+      for (let i = 0; i < 10; i++) {
+        world.clock.advance(1000);
+        await settle();
+      }
+      expect(world.served).toEqual({ 'blog/web': serves });
+    },
+  );
 
   test('of what was never replaced is refused', async () => {
     const { apps } = await deployed();
