@@ -136,7 +136,7 @@ describe('one process', () => {
     await world.idle();
     for (const skew of [-3000 * day, 3000 * day]) {
       node.clock.skewMs = skew;
-      await world.pass(75 * day);
+      await world.pass(92 * day);
       expect(served(node)).toEqual(['a.test']);
       expect(existsSync(versions('a.test'))).toBe(true);
       expect(node.renewals.certificates[0]!.notAfter).toBeGreaterThan(world.now());
