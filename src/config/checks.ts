@@ -129,11 +129,7 @@ function checkTls(config: Config, findings: Findings): void {
 }
 
 /** What is read and not acted on in this version. Whoever builds one of them takes it from this list. */
-const unserved: readonly Path[] = [
-  ['backups'],
-  ['telemetry'],
-  ['gate', 'tor'],
-];
+const unserved: readonly Path[] = [['backups'], ['telemetry']];
 
 function checkServed(findings: Findings): void {
   for (const path of unserved) {
