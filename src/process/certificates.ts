@@ -53,6 +53,7 @@ export class Certificates {
   /** What workers serve, apps included. */
   #served: Served = { hosts: [], entrypoints: [] };
   #closed = false;
+  #ending: Promise<void> = Promise.resolve();
 
   constructor(options: CertificatesOptions) {
     const { clock, log, metrics, stateDir } = options;
@@ -128,10 +129,25 @@ export class Certificates {
     return await ca.leafFor(name);
   }
 
+  /** No more changes. What is under way at a CA is broken off; `ended` tells when its traces are in order. */
   close(): void {
+    if (this.#closed) return;
     this.#closed = true;
     this.#store.close();
-    void this.#acme?.close();
+    this.#ending = this.#acme?.close() ?? Promise.resolve();
+    this.#ending.catch((error: unknown) => this.#options.log.warn('acme-not-ended', { err: error }));
+  }
+
+  /** Waits for the end of `close`, at most `ms`: a lease that is given back need not run out. */
+  async ended(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const late = this.#options.clock.after(ms, resolve);
+      const over = (): void => {
+        late.cancel();
+        resolve();
+      };
+      this.#ending.then(over, over);
+    });
   }
 
   /** Tells the life cycle what is to have a certificate by now. */

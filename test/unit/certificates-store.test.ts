@@ -208,6 +208,36 @@ describe('the default certificate', () => {
     expect(problems).toEqual([]);
     expect(part).toEqual({ certificates: [leaf], defaultId: leaf.id, internalCa: true, pending: [] });
   });
+
+  it('may come from a CA, and is waited for while it is being ordered', async () => {
+    const { store } = newStore();
+    const acquired: Certificate = { ...certificateOf(ca.leaf({ names: ['a.test'] })), source: 'acme' };
+    const declaration = tls([], { defaultName: 'a.test' });
+    const none = await store.load(declaration, { acquire: () => ({ certificates: [], pending: ['a.test'] }) });
+    expect(none).toMatchObject({ problems: [], part: { defaultId: null, pending: ['a.test'] } });
+    const there = await store.load(declaration, { acquire: () => ({ certificates: [acquired], pending: [] }) });
+    expect(there).toMatchObject({ problems: [], part: { certificates: [acquired], defaultId: acquired.id } });
+  });
+
+  it('is asked of CAs with what files give, and anew when told to look', async () => {
+    const pair = pairIn(newDirectory(), ca.leaf({ names: ['own.test'] }), 'own');
+    const { store } = newStore();
+    let pending = ['a.test'];
+    const own: string[] = [];
+    const parts: string[][] = [];
+    store.watch((part) => parts.push([...part.pending]));
+    const acquire = (certificates: readonly Certificate[]) => {
+      own.push(...certificates.flatMap(({ names }) => names));
+      return { certificates: [], pending };
+    };
+    await (await store.load(tls([pair]), { acquire })).adopt();
+    pending = [];
+    await store.look();
+    await store.look();
+    expect(parts).toEqual([[]]);
+    expect(new Set(own)).toEqual(new Set(['own.test']));
+    store.close();
+  });
 });
 
 function newDirectoryLater(): () => string {
