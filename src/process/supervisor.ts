@@ -53,6 +53,8 @@ export interface SupervisorOptions {
 const ticketKeyLifeMs = 12 * 3_600_000;
 /** How long after the drain limit a worker may take to end. */
 const drainGraceMs = 500;
+/** How long an order that was broken off may take to leave its things in order. */
+const certificatesGraceMs = 2000;
 
 export class Supervisor implements Household {
   readonly configFile: string;
@@ -218,6 +220,7 @@ export class Supervisor implements Household {
     this.#manager.notify('STOPPING');
     this.#quieten();
     await this.#serving.drain(drainGraceMs);
+    await this.#certificates.ended(certificatesGraceMs);
     this.#close();
     this.#log.info('ended');
     return 0;
