@@ -5,7 +5,7 @@ import type { Gatekeeper } from './gatekeeper.ts';
 import { dashboardPage, framePage } from './pages/dashboard-page.ts';
 import type { Page } from './pages/document.ts';
 import { reservedPath } from './return-path.ts';
-import type { VisitReply, VisitRequest } from './visit.ts';
+import type { VisitReply, VisitRequest } from './visit-request.ts';
 
 /** What the visit has for every page with a form. */
 export interface DashboardForms {

@@ -3,7 +3,7 @@
 // the supervisor alone and its id goes nowhere but into a Set-Cookie.
 import { randomBytes } from 'node:crypto';
 import { clearSession, isId, setSession, setVisit } from './cookies.ts';
-import { hashOf, type LiveSession } from './credentials.ts';
+import { hashOf } from './credentials.ts';
 import { visitDashboard } from './dashboard-visit.ts';
 import type { Caller, LoginAnswer, SsoAnswer } from './desk.ts';
 import { formToken, isFormToken } from './form-token.ts';
@@ -12,41 +12,7 @@ import { canonicalOrigin } from './origin.ts';
 import type { Page } from './pages/document.ts';
 import { loginPage, logoutPage, noticePage, setupPage } from './pages/login-page.ts';
 import { reservedPath, returnPath, returnUrl } from './return-path.ts';
-
-export interface VisitRequest {
-  readonly method: string;
-  /** As sent, from `/.turnpike/` on. */
-  readonly target: string;
-  /** The body of a form; null: there was none. */
-  readonly form: URLSearchParams | null;
-  readonly host: string;
-  readonly secure: boolean;
-  readonly address: string;
-  readonly ownOrigin: string;
-  /** The Origin and Sec-Fetch-Site fields. */
-  readonly origin: string | null;
-  readonly fetchSite: string | null;
-  /** Marks in the browser's cookie; the first one counts. */
-  readonly visits: readonly string[];
-  /** Hashes of the session ids that it brings. */
-  readonly sessions: readonly string[];
-  /** The one of them that is alive. */
-  readonly session: LiveSession | null;
-  /** Names that a login here may lead back to. */
-  readonly isOurs: (url: URL) => boolean;
-  /** People log in here for other names, too. */
-  readonly isGateHost: boolean;
-  /** The dashboard is here. */
-  readonly isDashboard: boolean;
-}
-
-export interface VisitReply {
-  readonly status: number;
-  readonly location: string | null;
-  readonly cookies: readonly string[];
-  readonly page: Page | null;
-  readonly retryAfterSeconds: number;
-}
+import type { VisitReply, VisitRequest } from './visit-request.ts';
 
 const refusals = {
   password: 'The name or the password is wrong.',
@@ -221,22 +187,23 @@ async function leaveForIssuer(request: VisitRequest, query: URLSearchParams, kee
   const again = redirect(`${reservedPath}login`, []);
   if (keeper.lifetimes.singleSignOn === null || visit === undefined || request.visits.length > 1) return again;
   const answer = await keeper.desk.ask('ssoBegin', {
+    address: request.address,
     visit: hashOf(visit),
     redirectUri: `${request.ownOrigin}${reservedPath}sso/callback`,
     returnTo: query.get('rd') ?? '/',
     awayVisit: query.get('v') ?? '',
   });
   if (answer !== null) return redirect(answer.url, []);
-  return plain(503, 'Please try again', 'The service that you log in with cannot be reached.', `${reservedPath}login`);
+  return unreachable;
 }
 
 async function comeFromIssuer(request: VisitRequest, url: string, keeper: Gatekeeper): Promise<VisitReply> {
   const [visit] = request.visits;
-  const none = { kind: 'refused', why: 'sso' } as const;
-  const answer =
+  const answer: SsoAnswer | null =
     visit === undefined || request.visits.length > 1
-      ? none
-      : ((await keeper.desk.ask('ssoEnd', { url, visit: hashOf(visit), caller: callerOf(request) })) ?? none);
+      ? { kind: 'refused', why: 'sso' }
+      : await keeper.desk.ask('ssoEnd', { url, visit: hashOf(visit), caller: callerOf(request) });
+  if (answer === null) return unreachable;
   if (answer.kind === 'refused') {
     return plain(403, 'Not logged in', ssoRefusals[answer.why], `${reservedPath}login`);
   }
@@ -328,3 +295,10 @@ function plain(status: number, title: string, sentence: string, href: string | n
 }
 
 const empty = { location: null, cookies: [], page: null, retryAfterSeconds: 0 } as const;
+
+const unreachable = plain(
+  503,
+  'Please try again',
+  'The service that you log in with cannot be reached.',
+  `${reservedPath}login`,
+);

@@ -7,7 +7,7 @@ import { Fault, type FaultCode } from '../base/fault.ts';
 import type { Log } from '../base/log.ts';
 import type { Gatekeeper } from '../gate/gatekeeper.ts';
 import { canonicalTarget } from '../gate/path.ts';
-import type { VisitReply } from '../gate/visit.ts';
+import type { VisitReply } from '../gate/visit-request.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
 import type { RequestHead } from '../message/head.ts';

@@ -5,7 +5,8 @@ import { hashOf } from '../../src/gate/credentials.ts';
 import { formToken } from '../../src/gate/form-token.ts';
 import { Gatekeeper } from '../../src/gate/gatekeeper.ts';
 import { returnPath, returnUrl } from '../../src/gate/return-path.ts';
-import { answerVisit, type VisitReply, type VisitRequest } from '../../src/gate/visit.ts';
+import { answerVisit } from '../../src/gate/visit.ts';
+import type { VisitReply, VisitRequest } from '../../src/gate/visit-request.ts';
 import { defaultGateSettings } from '../../src/model/gate-policy.ts';
 import { TestDesk } from '../support/gate-desk.ts';
 
@@ -270,7 +271,13 @@ describe('a login by an issuer', () => {
     expect([away.status, away.location]).toEqual([303, 'https://id.test/authorize?x']);
     expect(desk.asked[0]).toEqual({
       topic: 'ssoBegin',
-      ask: { visit: hashOf(visit), redirectUri: `${origin}/.turnpike/sso/callback`, returnTo: '/x', awayVisit: '' },
+      ask: {
+        address: '192.0.2.1',
+        visit: hashOf(visit),
+        redirectUri: `${origin}/.turnpike/sso/callback`,
+        returnTo: '/x',
+        awayVisit: '',
+      },
     });
     desk.answer = () => ({ kind: 'ok', id: newId, returnTo: '/x', awayVisit: '' });
     const back = await answerVisit(request({ target: '/.turnpike/sso/callback?code=c&state=s' }), keeper);
@@ -292,7 +299,7 @@ describe('a login by an issuer', () => {
     desk.answer = () => ({ kind: 'refused', why: 'stranger' });
     expect(await answerVisit(request({ target }), keeper)).toMatchObject({ status: 403, cookies: [] });
     desk.answer = () => null;
-    expect(await answerVisit(request({ target }), keeper)).toMatchObject({ status: 403, cookies: [] });
+    expect(await answerVisit(request({ target }), keeper)).toMatchObject({ status: 503, cookies: [] });
     expect(await answerVisit(request({ target: '/.turnpike/sso' }), keeper)).toMatchObject({ status: 503 });
     keeper.follow(defaultGateSettings, 'key');
     expect((await answerVisit(request({ target: '/.turnpike/sso' }), keeper)).location).toBe('/.turnpike/login');
