@@ -98,7 +98,7 @@ export class DeployRun {
     const errorsBefore = await traffic.errors(namesOf(before));
     const run: ServiceRun = new ServiceRun(
       this.#ground,
-      { revision: this.#revision, service, given, before },
+      { revision: this.#revision, service, given, before, again: ['restart', 'revive'].includes(this.deploy.kind) },
       state,
       (next, moved) => ({ deploys: [this.#row(next, run.backends, moved ? name : null)] }),
       this.#progress,

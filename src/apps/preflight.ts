@@ -61,7 +61,7 @@ export async function preflight(
     if (action !== 'replace') continue;
     const service = app.services.find((each) => each.name === name)!;
     const launch = { instance: '', incarnation: incarnation.id, app, service, given: addresses };
-    const check = await runtime.check({ ...launch, revision: revision.number });
+    const check = await runtime.check({ ...launch, revision: revision.number, again: restart });
     checks.set(name, check);
     problems.push(...check.problems);
     if (restart && !check.managed) problems.push(`nobody here starts ${name}: restart it where it runs`);

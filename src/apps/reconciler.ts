@@ -166,11 +166,12 @@ export class Reconciler {
   }
 
   #watch({ instance, ...active }: ActiveService): void {
-    const { runtime } = this.#ground;
+    const { runtime, clock } = this.#ground;
     if (instance === null || runtime.watch === undefined || this.#watched.has(instance.id)) return;
     this.#watched.add(instance.id);
     const ended = (reason: string): void => {
-      this.#watched.delete(instance.id);
+      // Should it live on, the look that comes anyway is soon enough: a watch that ends at once must not become a loop.
+      clock.after(everyMs, () => this.#watched.delete(instance.id));
       const patient = this.#patients.get(keyOf(active));
       if (patient !== undefined) patient.reason = reason;
       this.soon();

@@ -37,6 +37,8 @@ export interface ServiceTarget {
   readonly given: readonly PortBackend[];
   /** As it was when the replacement began; null: nothing was there. */
   readonly before: ActiveService | null;
+  /** Nothing is deployed: what served is started once more. */
+  readonly again: boolean;
 }
 
 /** Rows of the deploy that this is a part of, with the replacement in this state. */
@@ -239,9 +241,9 @@ export class ServiceRun {
   }
 
   #launch(): Launch {
-    const { revision, service, given, before } = this.#target;
+    const { revision, service, given, before, again } = this.#target;
     const { candidate, attempt } = this.state;
-    const base = { instance: candidate, incarnation: revision.incarnation };
+    const base = { instance: candidate, incarnation: revision.incarnation, again: again || attempt !== 'new' };
     if (attempt === 'new') {
       return { ...base, app: revision.app, service, revision: revision.number, given };
     }

@@ -223,7 +223,12 @@ export class ContainerRuntime implements Runtime {
     }
   }
 
-  async install({ app, service, incarnation, instance }: Launch): Promise<void> {
+  async install(launch: Launch): Promise<void> {
+    await this.#hooks(launch);
+    await this.#keepSecrets(launch);
+  }
+
+  async #hooks({ app, service, incarnation, instance }: Launch): Promise<void> {
     const steps = service.shape?.hooks.postInstall ?? [];
     const { installed, dataOf } = this.#options;
     if (steps.length === 0 || installed.has(incarnation)) return;
@@ -348,16 +353,26 @@ export class ContainerRuntime implements Runtime {
   }
 
   /** By environment name. Throws `secret-missing` with the names that have no value. */
-  async #secrets({ app, service, incarnation }: Launch): Promise<ReadonlyMap<string, string>> {
+  async #keepSecrets({ service, incarnation, again = false }: Launch): Promise<void> {
+    if (service.shape !== null || again) return;
+    const { secrets } = this.#options;
+    for (const { secret: name } of service.secrets) {
+      const value = await secrets.read({ appId: incarnation, service: service.name, name });
+      const kept = { appId: incarnation, service: servedName(service.name), name };
+      if (value !== null && (await secrets.read(kept)) !== value) await secrets.write(kept, value);
+    }
+  }
+
+  async #secrets({ app, service, incarnation, again = false }: Launch): Promise<ReadonlyMap<string, string>> {
     const values = new Map<string, string>();
     const missing: string[] = [];
     const { secrets, secretDirectory } = this.#options;
     for (const each of service.shape?.generatedSecrets ?? []) await secretDirectory.make(each);
     for (const { env, secret } of service.secrets) {
+      const at = (name: string) => ({ appId: incarnation, service: name, name: secret });
+      const served = again && service.shape === null ? await secrets.read(at(servedName(service.name))) : null;
       const value =
-        service.shape === null
-          ? await secrets.read({ appId: incarnation, service: service.name, name: secret })
-          : await secretDirectory.read(secret);
+        served ?? (service.shape === null ? await secrets.read(at(service.name)) : await secretDirectory.read(secret));
       if (value === null) missing.push(secret);
       else values.set(env, value);
     }
@@ -429,6 +444,9 @@ export class ContainerRuntime implements Runtime {
     }
   }
 }
+
+/** Where the values are kept that serve. No service is named like this: names of services have no capitals. */
+const servedName = (service: string): string => `${service}.SERVED`;
 
 /** Large images over slow lines; a pull that says nothing dies much earlier. */
 const pullMs = 60 * 60_000;

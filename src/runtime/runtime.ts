@@ -16,6 +16,8 @@ export interface Launch {
   readonly revision: number;
   /** Addresses that the operator named for this deploy; empty: the runtime knows or finds them. */
   readonly given: readonly PortBackend[];
+  /** What served before, once more: with the secrets that it had then. */
+  readonly again?: boolean;
 }
 
 /** Where a port of the service is reached from here. */
@@ -70,7 +72,10 @@ export interface Runtime {
   output(instance: InstanceRef): Promise<string>;
   /** It is gone for good: its output may go as well. */
   forget(id: string): Promise<void>;
-  /** It is ready and serves next: what its manifest wants done after an installation is done now, once in its life. */
+  /**
+   * It is ready and serves next: its secrets are what `again` means from now on, and what its manifest wants done after an
+   * installation is done, once in the life of the app.
+   */
   install?(launch: Launch): Promise<void>;
   /** False: the same manifest would make another instance now, of another image or with other secrets. */
   isCurrent?(launch: Launch, instance: InstanceRef): Promise<boolean>;

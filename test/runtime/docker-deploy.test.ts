@@ -1,4 +1,5 @@
 // Manifests become running containers: the whole product on a real engine.
+import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import type { LeftoverRow } from '../../src/process/apps-operations.ts';
 import { ContainerKit, pages } from '../support/container-kit.ts';
 import { startDocker, type TestEngine } from '../support/engines.ts';
 import { freePort } from '../support/ports.ts';
+import { mainFile } from '../support/turnpike.ts';
 import { sleep, until } from '../support/wait.ts';
 
 const { blog } = ContainerKit;
@@ -197,7 +199,10 @@ FILED = { name = "filed", as = "file" }
   test('is probed from inside its network, and never published', async () => {
     await kit.apply('vault', text(8080));
     await expect(set('other', 'x')).rejects.toThrow('has no secret other in its manifest (it has filed, key)');
-    await set('key', 'value-one-7d1');
+    const file = ['--config', kit.p.configFile];
+    const command = [mainFile, 'apps', 'secrets', 'set', 'vault', 'web', 'key', ...file];
+    const said = execFileSync(process.execPath, command, { input: 'value-one-7d1\n', encoding: 'utf8' });
+    expect(said).toBe('vault/web: key is set. It is used from:  turnpike apps deploy vault\n');
     await set('filed', 'value-filed-7d1');
     const before = kit.containers(true);
     const report = await kit.serve('vault', text(8080));
@@ -218,10 +223,16 @@ FILED = { name = "filed", as = "file" }
     const deploy = { revision: null, service: null, backends: [], wait: false };
     expect((await kit.verb('vault', 'deploy', deploy)).services[0]!.outcome).toBe('kept');
     await set('key', 'value-two-7d1');
+    const logged = async (): Promise<string> => {
+      let text = '';
+      for await (const chunk of kit.p.control.bytes(appPath('vault', 'logs'))) text += String(chunk);
+      return text;
+    };
+    // What is only restarted keeps what it had.
+    await kit.verb('vault', 'restart', { service: null, wait: false });
+    expect(await logged()).toContain('key value-one-7d1');
     expect((await kit.verb('vault', 'deploy', deploy)).services[0]!.outcome).toBe('replaced');
-    let log = '';
-    for await (const chunk of kit.p.control.bytes(appPath('vault', 'logs'))) log += String(chunk);
-    expect(log).toContain('key value-two-7d1');
+    expect(await logged()).toContain('key value-two-7d1');
     const rows = JSON.stringify(await kit.p.control.get(appPath('vault', 'secrets')));
     expect(rows).toContain('"name":"key"');
     expect(`${rows}${kit.p.output}`).not.toContain('7d1');

@@ -254,3 +254,83 @@ describe('the check of sources', () => {
     expect(await checkUpstream(row({ upstream: hub, version: '17' }), tags)).toMatchObject({ verdict: 'current' });
   });
 });
+
+describe('secrets', () => {
+  it('are listed by name, with where they are found and whether they are set', async () => {
+    await serve({
+      secrets: {
+        ...fakeAppOperations().secrets,
+        list: async () => [
+          { service: 'web', name: 'key', env: 'API_KEY', delivery: 'env', isSet: false },
+          { service: 'web', name: 'pass', env: 'DB_PASS', delivery: 'file', isSet: true },
+          { service: 'web', name: 'old', env: null, delivery: null, isSet: true },
+        ],
+      },
+    });
+    const { code, out } = await apps('secrets', 'list', 'blog');
+    expect(code).toBe(0);
+    expect(out).toMatch(/web +key +API_KEY +not set\n/);
+    expect(out).toMatch(/web +pass +\/run\/secrets\/DB_PASS +set\n/);
+    expect(out).toMatch(/web +old +- +not used any more\n/);
+  });
+
+  it('are removed by name; a refusal is told with exit code 1', async () => {
+    await serve({
+      secrets: {
+        ...fakeAppOperations().secrets,
+        remove: async (app, service, name) => {
+          asked.push([app, service, name]);
+          if (name === 'none') throw new Fault('secret-refused', 'blog/web has no value for none');
+        },
+      },
+    });
+    expect(await apps('secrets', 'remove', 'blog', 'web', 'key')).toMatchObject({
+      code: 0,
+      out: 'blog/web: key is forgotten.\n',
+    });
+    const { code, err } = await apps('secrets', 'remove', 'blog', 'web', 'none');
+    expect([code, err]).toEqual([1, expect.stringContaining('has no value for none')]);
+    expect(asked).toEqual([
+      ['blog', 'web', 'key'],
+      ['blog', 'web', 'none'],
+    ]);
+  });
+
+  it('cannot be given as an argument', async () => {
+    await serve();
+    const { code, err } = await apps('secrets', 'set', 'blog', 'web', 'key', 'value');
+    expect(code).toBe(2);
+    expect(err).toContain('too many arguments');
+  });
+});
+
+describe('logs', () => {
+  it('are what was written, or an object a line, across the parts in which they come', async () => {
+    await serve({
+      logs: async function* (order) {
+        asked.push(order);
+        yield Buffer.from('one\ntw');
+        yield Buffer.from('o \u00e9\n').subarray(0, 3);
+        yield Buffer.from('o \u00e9\n').subarray(3);
+      },
+    });
+    expect(await apps('logs', 'blog')).toEqual({ code: 0, out: 'one\ntwo \u00e9\n', err: '' });
+    const { out } = await apps('logs', 'blog', '--service', 'web', '-f', '--json');
+    expect(out).toBe('{"line":"one"}\n{"line":"two \u00e9"}\n');
+    expect(asked).toEqual([
+      { app: 'blog', service: null, follow: false },
+      { app: 'blog', service: 'web', follow: true },
+    ]);
+  });
+
+  it('that cannot be had are an error, and nothing else', async () => {
+    await serve({
+      logs: () => {
+        throw new Fault('unknown-app', 'blog has several services: name one by --service (db, web)');
+      },
+    });
+    const { code, out, err } = await apps('logs', 'blog');
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain('name one by --service (db, web)');
+  });
+});
