@@ -28,6 +28,7 @@ export interface DeskQuestions {
   /** A login by the issuer. Null: it cannot be asked. */
   ssoBegin: {
     ask: {
+      readonly address: string;
       /** Hash of the browser's mark. */
       readonly visit: string;
       readonly redirectUri: string;

@@ -305,18 +305,23 @@ export class GateOffice {
   }
 }
 
-/** Null: the name is somebody else's, or fit for nobody. Rights to apps are the operator's to give; owners come and go. */
+/** Null: the name is somebody else's, or fit for nobody. Rights to apps are the operator's to give; owners come and go with the issuer's groups, if it is asked for them. */
 export function userOf(
   { issuer, subject, name, owner }: SsoPerson,
   users: ReadonlyMap<string, StoredUser>,
   now: number,
 ): StoredUser | null {
-  const role = owner ? 'owner' : 'user';
   for (const user of users.values()) {
-    if (user.sso?.issuer === issuer && user.sso.subject === subject) return { ...user, role };
+    if (user.sso?.issuer === issuer && user.sso.subject === subject) {
+      return owner === null ? user : { ...user, role: roleOf(owner) };
+    }
   }
   if (!isUserName(name) || users.has(name)) return null;
-  return { ...newUser(name, role, [], null, now), sso: { issuer, subject } };
+  return { ...newUser(name, roleOf(owner), [], null, now), sso: { issuer, subject } };
+}
+
+function roleOf(owner: boolean | null): StoredUser['role'] {
+  return owner === true ? 'owner' : 'user';
 }
 
 function newSecret(): string {

@@ -2,14 +2,18 @@
 // Invariant: an answer of the issuer counts once, within ten minutes, for the browser that was sent there; who somebody is, is
 // told by issuer and subject, never by a name that the issuer lets people choose.
 import { readFileSync } from 'node:fs';
-import type { Configuration } from 'openid-client';
+import type { ClientAuth, Configuration } from 'openid-client';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { DeclaredOidc } from '../config/declared-gate.ts';
+import { addressKey } from '../gate/address-key.ts';
+import { isId } from '../gate/cookies.ts';
 import { isRecord, textOf, textsOf } from './gate-claims.ts';
 
 /** Where a login by the issuer is wanted for; handed back with its end. */
 export interface SsoPurpose {
+  /** The client's. */
+  readonly address: string;
   /** Hash of the browser's mark. */
   readonly visit: string;
   readonly redirectUri: string;
@@ -23,7 +27,8 @@ export interface SsoPerson {
   readonly issuer: string;
   readonly subject: string;
   readonly name: string;
-  readonly owner: boolean;
+  /** Null: the issuer is not asked about that. */
+  readonly owner: boolean | null;
 }
 
 interface Pending extends SsoPurpose {
@@ -33,17 +38,25 @@ interface Pending extends SsoPurpose {
 }
 
 const lifeMs = 10 * 60_000;
-const pendingMax = 1000;
+const pendingMax = 5000;
+/** Of one address (an IPv6 /64): whoever begins again and again pushes out nobody else. */
+const pendingOfOneMax = 20;
+/** Longer ones lead nowhere anyhow. */
+const returnToMax = 2048;
+/** For each request to the issuer. A login takes up to four, while a worker waits for half a minute. */
+const requestSeconds = 5;
 
 export class SingleSignOn {
   readonly #declared: DeclaredOidc;
   readonly #clock: Clock;
   readonly #log: Log;
+  readonly #requestSeconds: number;
   /** By state. */
   readonly #pending = new Map<string, Pending>();
   #issuer: Promise<Configuration> | null = null;
 
-  constructor(declared: DeclaredOidc, clock: Clock, log: Log) {
+  constructor(declared: DeclaredOidc, clock: Clock, log: Log, seconds = requestSeconds) {
+    this.#requestSeconds = seconds;
     this.#declared = declared;
     this.#clock = clock;
     this.#log = log;
@@ -59,8 +72,7 @@ export class SingleSignOn {
     const issuer = await this.#discover();
     const verifier = oidc.randomPKCECodeVerifier();
     const [state, nonce] = [oidc.randomState(), oidc.randomNonce()];
-    this.#pending.set(state, { ...purpose, verifier, nonce, expiresAt: this.#clock.now() + lifeMs });
-    if (this.#pending.size > pendingMax) this.#pending.delete(this.#pending.keys().next().value!);
+    this.#remember(state, { ...purpose, verifier, nonce, expiresAt: this.#clock.now() + lifeMs });
     return oidc.buildAuthorizationUrl(issuer, {
       redirect_uri: purpose.redirectUri,
       scope: this.#declared.scopes.join(' '),
@@ -69,6 +81,16 @@ export class SingleSignOn {
       state,
       nonce,
     }).href;
+  }
+
+  #remember(state: string, pending: Pending): void {
+    const address = addressKey(pending.address);
+    const returnTo = pending.returnTo.length > returnToMax ? '/' : pending.returnTo;
+    const awayVisit = isId(pending.awayVisit) ? pending.awayVisit : '';
+    const own = [...this.#pending].filter(([, each]) => each.address === address);
+    if (own.length >= pendingOfOneMax) this.#pending.delete(own[0]![0]);
+    this.#pending.set(state, { ...pending, address, returnTo, awayVisit });
+    if (this.#pending.size > pendingMax) this.#pending.delete(this.#pending.keys().next().value!);
   }
 
   /** @param url  as the browser came back @param visit  hash of its mark. Null: this login is none. */
@@ -102,10 +124,14 @@ export class SingleSignOn {
           : await oidc.fetchUserInfo(issuer, tokens.access_token, claims.sub);
       return { person: judge({ ...claims, ...more }, claims.iss, claims.sub, this.#declared), purpose: pending };
     } catch (error) {
+      const { message, error: problem, code } = error as Error & { readonly error?: string; readonly code?: string };
       this.#log.warn('gate-single-sign-on-refused', {
         issuer: this.#declared.issuer,
-        detail: (error as Error).message,
+        detail: message,
+        problem: problem ?? code ?? '',
       });
+      // The secret may have been replaced, or the issuer have moved its endpoints.
+      if (code !== 'OAUTH_AUTHORIZATION_RESPONSE_ERROR') this.#issuer = null;
       return null;
     }
   }
@@ -127,10 +153,23 @@ export class SingleSignOn {
     const oidc = await import('openid-client');
     const secret = readFileSync(clientSecretFile, 'utf8').split('\n', 1)[0]!.trim();
     const url = new URL(issuer);
-    // An issuer on a LAN: the operator wrote http.
-    const options = url.protocol === 'http:' ? { execute: [oidc.allowInsecureRequests] } : {};
-    return oidc.discovery(url, clientId, secret, undefined, options);
+    const execute = [
+      oidc.enableNonRepudiationChecks,
+      // Loopback: anything else has to be https.
+      ...(url.protocol === 'http:' ? [oidc.allowInsecureRequests] : []),
+    ];
+    const authentication = clientAuthentication(oidc.ClientSecretBasic(secret), oidc.ClientSecretPost(secret));
+    return oidc.discovery(url, clientId, undefined, authentication, { execute, timeout: this.#requestSeconds });
   }
+}
+
+/** As the issuer takes it; basic where it does not say (OpenID Connect Discovery 1.0 §3). */
+function clientAuthentication(basic: ClientAuth, post: ClientAuth): ClientAuth {
+  return (server, ...rest) => {
+    const accepted = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
+    const way = accepted.includes('client_secret_basic') ? basic : post;
+    way(server, ...rest);
+  };
 }
 
 /** Null: the issuer knows them, we do not let them in. Pure. */
@@ -145,5 +184,7 @@ export function judge(claims: unknown, issuer: string, subject: string, declared
     declared.allowedGroups.some((each) => groups.includes(each)) ||
     (domain !== '' && declared.allowedDomains.includes(domain));
   if (!allowed) return null;
-  return { issuer, subject, name, owner: declared.ownerGroups.some((each) => groups.includes(each)) };
+  const { ownerGroups } = declared;
+  const owner = ownerGroups.length === 0 ? null : ownerGroups.some((each) => groups.includes(each));
+  return { issuer, subject, name, owner };
 }

@@ -17,11 +17,18 @@ interface Grant {
 
 export class Issuer {
   readonly clientId = 'turnpike';
-  readonly clientSecret = 'the client secret';
   /** Members of the next ID tokens that are not as they should be. */
   wrong: Record<string, unknown> = {};
+  /** Signs with a key that is not among its own. */
+  forges = false;
+  /** Ways of a client to prove itself that it tells; the first one is the only one that it takes. Null: tells none, takes basic. */
+  methods: readonly ('client_secret_basic' | 'client_secret_post')[] | null = null;
+  /** Takes requests and does not answer. */
+  silent = false;
+  secret = 'the client secret: 100 %';
   readonly #server: Server;
   readonly #key: KeyObject;
+  readonly #strangersKey = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
   readonly #jwk: object;
   readonly #grants = new Map<string, Grant>();
   readonly #tokens = new Map<string, IssuedTo>();
@@ -67,6 +74,7 @@ export class Issuer {
       response.end(JSON.stringify(body));
     };
     const { url } = this;
+    if (this.silent) return;
     switch (request.url) {
       case '/.well-known/openid-configuration':
         return send(200, {
@@ -77,6 +85,7 @@ export class Issuer {
           userinfo_endpoint: `${url}/userinfo`,
           response_types_supported: ['code'],
           id_token_signing_alg_values_supported: ['RS256'],
+          ...(this.methods === null ? {} : { token_endpoint_auth_methods_supported: this.methods }),
         });
       case '/jwks':
         return send(200, { keys: [this.#jwk] });
@@ -92,7 +101,7 @@ export class Issuer {
           .update(form.get('code_verifier') ?? '')
           .digest('base64url');
         const fits =
-          form.get('client_secret') === this.clientSecret &&
+          this.#isClient(request, form) &&
           grant !== undefined &&
           grant.challenge === challenge &&
           grant.redirectUri === form.get('redirect_uri');
@@ -117,9 +126,19 @@ export class Issuer {
     }
   }
 
+  /** RFC 6749 §2.3.1: both parts are form-encoded before they are joined. */
+  #isClient({ headers }: IncomingMessage, form: URLSearchParams): boolean {
+    if (this.methods?.[0] === 'client_secret_post') {
+      return form.get('client_secret') === this.secret && headers.authorization === undefined;
+    }
+    const encoded = (text: string): string => new URLSearchParams({ x: text }).toString().slice(2);
+    const pair = Buffer.from(`${encoded(this.clientId)}:${encoded(this.secret)}`).toString('base64');
+    return headers.authorization === `Basic ${pair}` && !form.has('client_secret');
+  }
+
   #sign(claims: object): string {
     const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
     const text = `${part({ alg: 'RS256', kid: 'k' })}.${part(claims)}`;
-    return `${text}.${sign('sha256', Buffer.from(text), this.#key).toString('base64url')}`;
+    return `${text}.${sign('sha256', Buffer.from(text), this.forges ? this.#strangersKey : this.#key).toString('base64url')}`;
   }
 }

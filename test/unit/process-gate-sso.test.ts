@@ -23,11 +23,13 @@ const anna = {
   email: 'anna@home.example',
   email_verified: true,
 };
+const away = 'a'.repeat(43);
 const purpose: SsoPurpose = {
+  address: '192.0.2.1',
   visit: 'mark',
   redirectUri: 'https://login.test/.turnpike/sso/callback',
   returnTo: '/x',
-  awayVisit: 'away',
+  awayVisit: away,
 };
 
 const declared = (over: Partial<DeclaredOidc> = {}): DeclaredOidc => ({
@@ -48,11 +50,14 @@ const declared = (over: Partial<DeclaredOidc> = {}): DeclaredOidc => ({
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'turnpike-sso-'));
   issuer = await Issuer.start();
-  writeFileSync(join(directory, 'secret'), `${issuer.clientSecret}\n`);
+  writeFileSync(join(directory, 'secret'), `${issuer.secret}\n`);
 });
 
 beforeEach(() => {
   issuer.wrong = {};
+  issuer.forges = false;
+  issuer.methods = null;
+  issuer.silent = false;
   clock = new HandClock();
   sso = new SingleSignOn(declared(), clock, silentLog);
 });
@@ -73,7 +78,7 @@ describe('a login by the issuer', () => {
     ]);
     const ended = await sso.end(issuer.agree(sent, anna), 'mark');
     expect(ended!.person).toEqual({ issuer: issuer.url, subject: '42', name: 'anna', owner: true });
-    expect(ended!.purpose).toMatchObject({ returnTo: '/x', awayVisit: 'away' });
+    expect(ended!.purpose).toMatchObject({ returnTo: '/x', awayVisit: away });
   });
 
   it('counts once, for the browser that was sent, within ten minutes', async () => {
@@ -109,6 +114,54 @@ describe('a login by the issuer', () => {
     expect(await sso.end(back, 'mark')).toBe(null);
   });
 
+  it('with a token that another key has signed is none', async () => {
+    const back = issuer.agree(await sso.begin(purpose), anna);
+    issuer.forges = true;
+    expect(await sso.end(back, 'mark')).toBe(null);
+  });
+
+  it.each([
+    [['client_secret_basic']],
+    [['client_secret_basic', 'client_secret_post']],
+    [['client_secret_post']],
+  ] as const)('proves who we are as the issuer takes it: %j', async (methods) => {
+    issuer.methods = methods;
+    expect(await sso.end(issuer.agree(await sso.begin(purpose), anna), 'mark')).not.toBe(null);
+  });
+
+  it('fails with a wrong secret, and not any more when the file has the right one', async () => {
+    const file = join(directory, 'another');
+    writeFileSync(file, 'wrong');
+    const mistaken = new SingleSignOn(declared({ clientSecretFile: file }), clock, silentLog);
+    expect(await mistaken.end(issuer.agree(await mistaken.begin(purpose), anna), 'mark')).toBe(null);
+    writeFileSync(file, issuer.secret);
+    expect(await mistaken.end(issuer.agree(await mistaken.begin(purpose), anna), 'mark')).not.toBe(null);
+  });
+
+  it('is not pushed out by whoever begins again and again elsewhere', async () => {
+    const mine = await sso.begin(purpose);
+    const theirs = [];
+    for (let i = 0; i < 21; i++) theirs.push(await sso.begin({ ...purpose, address: `2001:db8::${i}` }));
+    expect(await sso.end(issuer.agree(mine, anna), 'mark')).not.toBe(null);
+    expect(await sso.end(issuer.agree(theirs[0]!, anna), 'mark')).toBe(null);
+    expect(await sso.end(issuer.agree(theirs[1]!, anna), 'mark')).not.toBe(null);
+  });
+
+  it('remembers nothing that leads nowhere', async () => {
+    const sent = await sso.begin({ ...purpose, returnTo: `/${'x'.repeat(2048)}`, awayVisit: 'x'.repeat(2048) });
+    expect((await sso.end(issuer.agree(sent, anna), 'mark'))!.purpose).toMatchObject({ returnTo: '/', awayVisit: '' });
+  });
+
+  it('does not wait for an issuer that is silent', async () => {
+    issuer.silent = true;
+    const hurried = new SingleSignOn(declared(), clock, silentLog, 0.1);
+    await expect(hurried.begin(purpose)).rejects.toThrow('timed out');
+    issuer.silent = false;
+    const sent = await hurried.begin(purpose);
+    issuer.silent = true;
+    expect(await hurried.end(issuer.agree(sent, anna), 'mark')).toBe(null);
+  });
+
   it('cannot begin where the issuer does not answer, and can once it does', async () => {
     const gone = new SingleSignOn(declared({ issuer: 'http://127.0.0.1:9' }), clock, silentLog);
     await expect(gone.begin(purpose)).rejects.toThrow();
@@ -131,6 +184,11 @@ describe('who may log in', () => {
     expect(may({ allowedUsers: [''] }, { ...anna, preferred_username: '' })).toBe(null);
   });
 
+  it('an owner by the groups that are named; where none are, the operator says it', () => {
+    const owner = (ownerGroups: readonly string[]): unknown => judge(anna, 'i', '42', declared({ ownerGroups }))?.owner;
+    expect([owner(['admins']), owner(['others']), owner([])]).toEqual([true, false, null]);
+  });
+
   it('nobody takes over a user by choosing a name at the issuer, and rights to apps stay', () => {
     const person = { issuer: 'i', subject: '42', name: 'anna', owner: false };
     const local = newUser('anna', 'owner', [], null, 0);
@@ -138,6 +196,9 @@ describe('who may log in', () => {
     const made = userOf(person, new Map(), 1)!;
     expect(made).toMatchObject({ name: 'anna', role: 'user', password: null, sso: { issuer: 'i', subject: '42' } });
     const known = { ...made, apps: ['wiki'] };
+    const owner = { ...known, role: 'owner' as const };
+    expect(userOf({ ...person, owner: null }, new Map([['anna', owner]]), 2)).toBe(owner);
+    expect(userOf({ ...person, owner: false }, new Map([['anna', owner]]), 2)).toEqual(known);
     expect(userOf({ ...person, name: 'renamed', owner: true }, new Map([['anna', known]]), 2)).toEqual({
       ...known,
       role: 'owner',
