@@ -84,6 +84,7 @@ function resolveEntrypoint(name: string, written: EntrypointWritten, surrounding
     maxConnections:
       written.max_connections ?? (written.protocol === 'tcp' ? limits.tcpConnections : limits.connections),
     requiresSession: written.requires_session,
+    clientsAs: null,
     limits: {
       headerTimeoutMs: limits.headerTimeoutMs,
       tlsHandshakeTimeoutMs: limits.tlsHandshakeTimeoutMs,

@@ -82,7 +82,7 @@ export class Connection {
 
   /** Who is served: the peer, or whom a load balancer in front serves. */
   get clientAddress(): string {
-    return this.proxied?.sourceAddress ?? this.peerAddress;
+    return this.proxied?.sourceAddress ?? this.settings.entrypoint.clientsAs ?? this.peerAddress;
   }
 
   facts(tls: TlsFacts | null): ConnectionFacts {

@@ -134,6 +134,8 @@ export interface Entrypoint {
   readonly maxConnections: number;
   /** `tcp` and `udp`: only addresses from which a user of this app is logged in; null: no login is asked for. */
   readonly requiresSession: string | null;
+  /** What clients are known by whose own address nobody knows, those of an onion service; null: their address. */
+  readonly clientsAs: string | null;
   readonly limits: EntrypointLimits;
   /** "config.toml:12 entrypoints.web", for `explain` and errors. */
   readonly origin: string;

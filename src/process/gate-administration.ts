@@ -187,7 +187,7 @@ export class GateAdministration implements GateOperations {
       login: live === null ? null : effectivePolicy(live, gate).login,
       openPaths: live?.openPaths ?? [],
       upgradeOpenPaths: live?.upgradeOpenPaths ?? [],
-      routes: routes.map(({ id }) => id),
+      routes: [...new Set(routes.map(({ id }) => id))],
       origin: declared?.origin ?? routes[0]?.origin ?? '',
       problem,
     };

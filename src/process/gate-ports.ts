@@ -2,6 +2,7 @@
 // Invariant: pure; an app's own port and address are never among those that are taken, and a port without a policy of the
 // gate gives nothing.
 import type { Incarnation } from '../apps/state.ts';
+import type { DeclaredTor } from '../config/declared-gate.ts';
 import type { App, AppPort, AuthPolicy } from '../manifest/app.ts';
 import { parseBackend } from '../model/backend.ts';
 import type { FrontedPort } from '../model/gate-inheritance.ts';
@@ -34,9 +35,11 @@ export interface PortGround {
   /** Null: there is no dashboard. */
   readonly dashboardPort: number | null;
   readonly skipInterfaces: readonly string[];
+  /** Null: there are no onion services. */
+  readonly tor: DeclaredTor | null;
 }
 
-export const noPorts: PortGround = { rules: new Map(), dashboardPort: null, skipInterfaces: [] };
+export const noPorts: PortGround = { rules: new Map(), dashboardPort: null, skipInterfaces: [], tor: null };
 
 /** This machine, as others reach it. */
 export interface Surroundings {
@@ -55,6 +58,8 @@ export interface GatePort {
   readonly origin: string;
   /** Names of the entrypoints that are wanted for it. */
   readonly entrypoints: readonly string[];
+  /** Name of the one that its onion service leads to; null: it has none. */
+  readonly onion: string | null;
 }
 
 export interface PortContribution {
@@ -73,7 +78,7 @@ const longestStreamDrainMs = 30_000;
 
 export function gatePorts(
   apps: readonly PortedApp[],
-  { rules, dashboardPort }: PortGround,
+  { rules, dashboardPort, tor }: PortGround,
   around: Surroundings,
   settings: Settings,
 ): PortContribution {
@@ -98,7 +103,7 @@ export function gatePorts(
         local.push({ host: '127.0.0.1', port: port.host, gate: null, origin: `app ${app.name} (local)` });
       }
       if (policy !== 'session' && policy !== 'gated' && policy !== 'open') {
-        ports.push({ ...told, rationale: port.rationale, entrypoints: [] });
+        ports.push({ ...told, rationale: port.rationale, entrypoints: [], onion: null });
         continue;
       }
       const taken = bindsOf(port, policy, ported.run !== null, around).map((address) =>
@@ -114,12 +119,19 @@ export function gatePorts(
         allowedOrigins: rule?.allowedOrigins ?? [],
       };
       const action = { kind: 'forward', service: service.name, rewrite: null } as const;
-      ports.push({ ...told, rationale: port.rationale, entrypoints: taken.map(({ name }) => name) });
-      entrypoints.push(...taken);
+      const onion = tor === null || policy === 'session' ? null : onionOf(port.host, origin, settings);
+      const all = onion === null ? taken : [...taken, onion];
+      ports.push({
+        ...told,
+        rationale: port.rationale,
+        entrypoints: taken.map(({ name }) => name),
+        onion: onion?.name ?? null,
+      });
+      entrypoints.push(...all);
       services.push(service);
       instances.set(service.name, ported.run?.instance ?? ported.instance);
       hosts.push(
-        ...hostsAt(origin, taken, routeOf(`app-${app.name}--port-${port.host}`, origin, action, gate, settings)),
+        ...hostsAt(origin, all, routeOf(`app-${app.name}--port-${port.host}`, origin, action, gate, settings)),
       );
     }
   }
@@ -184,8 +196,25 @@ function entrypointOf(port: number, host: string, origin: string, { limits }: Se
     rawFallback: null,
     maxConnections: limits.connections,
     requiresSession: null,
+    clientsAs: null,
     limits,
     origin,
+  };
+}
+
+/** Where Tor leads clients of onion services: an address of loopback that no app listens on by itself. */
+export const onionHost = '127.0.77.1';
+
+/** Tor's clients all come from this machine, which is not trusted for that: each service is somebody of its own. */
+function onionOf(port: number, origin: string, settings: Settings): Entrypoint {
+  const { limits } = settings;
+  return {
+    ...entrypointOf(port, onionHost, origin, settings),
+    name: `${port}@onion`,
+    trustedProxies: [],
+    // A network of its own in the prefix that OnionCat made known for this (not routed), so that it is throttled by itself.
+    clientsAs: `fd87:d87e:eb43:${port.toString(16)}::1`,
+    limits: { ...limits, connectionsPerPeer: Number.MAX_SAFE_INTEGER },
   };
 }
 

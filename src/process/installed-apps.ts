@@ -61,12 +61,14 @@ export class InstalledApps implements AppOperations {
   readonly #directory: ManifestDirectory;
   readonly secrets: AppSecrets;
   readonly #runtime: Runtime;
+  readonly #chosen: Declaration['runtime'];
   #declaration: Declaration;
 
   constructor(options: InstalledAppsOptions) {
     const { clock, log, book, store, serving, observer, declaration } = options;
     this.#options = options;
     this.#declaration = declaration;
+    this.#chosen = declaration.runtime;
     const secrets = new ChosenSecretStore(() => this.#declaration);
     this.secrets = new AppSecrets(book, secrets);
     this.#runtime = runtimeFor({
@@ -98,6 +100,11 @@ export class InstalledApps implements AppOperations {
         await this.deploy({ app, revision: null, service: null, backends: [], wait: false }, () => {});
       },
     });
+  }
+
+  /** What was chosen when the process started. */
+  get runtime(): Declaration['runtime'] {
+    return this.#chosen;
   }
 
   /** Deploys that were interrupted are settled and watched manifests applied, while traffic is served. */

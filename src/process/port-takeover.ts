@@ -13,17 +13,20 @@ import {
   gatePorts,
   isLoopback,
   noPorts,
+  onionHost,
   type PortContribution,
   type PortGround,
   type Surroundings,
 } from './gate-ports.ts';
 import { AddressWatch, holdersOf, listenersOf, surroundings } from './machine-addresses.ts';
+import type { OnionServices } from './onion-services.ts';
 import { portedApps } from './ported-apps.ts';
 
 export interface PortTakeoverOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly book: AppsBook;
+  readonly onions: OnionServices;
   /** Another look is due. */
   readonly onChange: () => void;
 }
@@ -48,6 +51,7 @@ export class PortTakeover {
 
   close(): void {
     this.#watch?.close();
+    this.#options.onions.close();
   }
 
   contribution(ground: PortGround, change: AppsChange | null, settings: Settings): PortContribution {
@@ -63,6 +67,12 @@ export class PortTakeover {
     this.#ground = ground;
     this.#ports = ports;
     this.#faults = faults;
+    this.#options.onions.follow(
+      ground.tor,
+      ports.flatMap(({ app, port, onion }) =>
+        onion === null || faults.has(onion) ? [] : [{ app, port, target: `${onionHost}:${port}` }],
+      ),
+    );
   }
 
   status(): readonly GatePortStatus[] {
@@ -73,10 +83,16 @@ export class PortTakeover {
       policy: port.policy ?? 'absent',
       rationale: port.rationale,
       addresses: port.entrypoints.filter((name) => !this.#faults.has(name)).map(addressOf),
-      faults: port.policy === 'local' ? exposed(port) : this.#missing(port),
-      onion: null,
+      faults: port.policy === 'local' ? exposed(port) : [...this.#missing(port), ...this.#onionFaults(port)],
+      onion: this.#options.onions.statusOf(port.app, port.port).address,
       origin: port.origin,
     }));
+  }
+
+  #onionFaults({ app, port, onion }: GatePort): readonly string[] {
+    if (onion === null) return [];
+    const why = this.#faults.get(onion)?.message ?? this.#options.onions.statusOf(app, port).fault;
+    return why === null ? [] : [`no onion service: ${why}`];
   }
 
   #missing({ entrypoints }: GatePort): readonly string[] {

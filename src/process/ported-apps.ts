@@ -10,6 +10,7 @@ export function portGroundOf({ gate }: Declaration): PortGround {
     rules: gate.apps,
     dashboardPort: gate.written ? gate.port : null,
     skipInterfaces: gate.skipInterfaces,
+    tor: gate.tor,
   };
 }
 

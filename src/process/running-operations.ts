@@ -3,6 +3,7 @@
 import { Fault } from '../base/fault.ts';
 import { version } from '../base/version.ts';
 import { compileRouting } from '../config/compile.ts';
+import type { Declaration } from '../config/declaration.ts';
 import { loadConfig, type Problem } from '../config/load.ts';
 import { excludeEachOther } from '../entrypoint/bind-fault.ts';
 import { formatBind, routingChanges } from '../model/changes.ts';
@@ -58,7 +59,7 @@ export interface Household {
   readonly ca: { readonly rootPem: string; readonly rootFingerprint: string; readonly rootNotAfter: number } | null;
   reload(): Promise<ReloadResult>;
   /** Keys that differ from what this process was started with and that only a restart applies. */
-  needsRestart(stateDir: string, workers: number | 'auto'): readonly string[];
+  needsRestart(declaration: Declaration): readonly string[];
   metricsText(): Promise<string>;
 }
 
@@ -103,7 +104,7 @@ export class RunningOperations implements Operations {
       ...base,
       problems: [],
       changes: routingChanges(routing, next),
-      needsRestart: this.#household.needsRestart(declaration.stateDir, declaration.workers),
+      needsRestart: this.#household.needsRestart(declaration),
       closes: await this.#closes(routing, next),
     };
   }

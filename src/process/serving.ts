@@ -25,6 +25,7 @@ import type { PortGround } from './gate-ports.ts';
 import { Health } from './health.ts';
 import type { Listeners } from './listeners.ts';
 import { MetricsSum } from './metrics.ts';
+import type { OnionServices } from './onion-services.ts';
 import { PortTakeover } from './port-takeover.ts';
 import { lendAll, Proposals, type Wanted, type Wish } from './proposals.ts';
 import type { DrainLimits, Notice, ProcessMetrics, Questions, WorkerStats } from './protocol.ts';
@@ -46,6 +47,7 @@ export interface ServingOptions {
   /** What is known of apps, as it is in the store. */
   readonly apps: AppsBook;
   readonly listeners: Listeners;
+  readonly onions: OnionServices;
   readonly workers: number;
   readonly program: string;
   readonly spare: SpareWorker | null;
@@ -103,7 +105,13 @@ export class Serving {
     this.health = new Health(clock, log, () =>
       this.#health.request(({ parts }) => this.#proposals.health(parts.routing)),
     );
-    this.takeover = new PortTakeover({ clock, log, book: options.apps, onChange: () => this.lookAtPorts() });
+    this.takeover = new PortTakeover({
+      clock,
+      log,
+      book: options.apps,
+      onions: options.onions,
+      onChange: () => this.lookAtPorts(),
+    });
     this.#proposals = new Proposals(store, options.listeners, options.apps, this.takeover, {
       healthOf: (routing) => this.health.part(routing),
       own: (...entrypoints) => this.#udpOwners.follow(...entrypoints),

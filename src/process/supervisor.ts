@@ -24,6 +24,7 @@ import type { GateOperations } from './gate-operations.ts';
 import { InstalledApps } from './installed-apps.ts';
 import { inheritedSockets, Listeners } from './listeners.ts';
 import { type MetricsMove, MetricsServer } from './metrics-server.ts';
+import { OnionServices } from './onion-services.ts';
 import type { CreateControlHandler, LastReload, ReloadResult } from './operations.ts';
 import { portGroundOf } from './ported-apps.ts';
 import type { Published, StepObserver } from './publication-run.ts';
@@ -141,6 +142,7 @@ export class Supervisor implements Household {
       logLevel: declaration.log.level,
       store: this.#store,
       apps: book,
+      onions: new OnionServices(clock, log, declaration.stateDir),
       listeners: new Listeners(log, inheritedSockets(process.env, process.pid)),
       workers: declaration.workers === 'auto' ? availableParallelism() : declaration.workers,
       program: options.program,
@@ -199,10 +201,11 @@ export class Supervisor implements Household {
     return result;
   }
 
-  needsRestart(stateDir: string, workers: number | 'auto'): readonly string[] {
+  needsRestart({ stateDir, workers, runtime }: Declaration): readonly string[] {
     const keys: string[] = [];
     if (stateDir !== this.stateDir) keys.push('state_dir');
     if (workers !== this.#workers) keys.push('workers');
+    if (runtime !== this.#apps.runtime) keys.push('runtime');
     return keys;
   }
 
@@ -301,7 +304,7 @@ export class Supervisor implements Household {
     };
     if (!loaded.ok) return { ...base, problems: loaded.problems };
     const { declaration } = loaded;
-    const needsRestart = this.needsRestart(declaration.stateDir, declaration.workers);
+    const needsRestart = this.needsRestart(declaration);
     try {
       const certificates = await this.#certificates.load(declaration);
       const { changed, revision } = await this.#publish(declaration, certificates);

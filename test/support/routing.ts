@@ -75,6 +75,7 @@ export function entrypoint(name: string, over: Partial<Entrypoint> = {}): Entryp
     trustedProxies: null,
     proxyProtocolFrom: [],
     requiresSession: null,
+    clientsAs: null,
     rawFallback: null,
     maxConnections: 10_000,
     limits,

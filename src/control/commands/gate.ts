@@ -41,7 +41,7 @@ function addStatus(gate: Command, context: CommandContext): void {
   withExamples(withJson(withSocketOptions(command)), 'gate status');
 }
 
-function printStatus({ host, users, sessions, tokens, apps }: GateStatus, terminal: Terminal): void {
+function printStatus({ host, users, sessions, tokens, apps, ports }: GateStatus, terminal: Terminal): void {
   const rows = apps.map((app) => [
     app.app,
     app.policy,
@@ -57,10 +57,28 @@ function printStatus({ host, users, sessions, tokens, apps }: GateStatus, termin
     if (open.length > 0) terminal.line(`${app}: open without a login: ${open.join(', ')}`);
     if (problem !== null) terminal.line(terminal.style('red', `${app}: a login is asked for, because ${problem}`));
   }
+  if (ports.length > 0) printPorts(ports, terminal);
   terminal.line();
   terminal.line(
     `${plural(users, 'user')}, ${plural(sessions, 'session')}, ${plural(tokens, 'token')}; people log in on ${host ?? 'each name by itself'}`,
   );
+}
+
+function printPorts(ports: GateStatus['ports'], terminal: Terminal): void {
+  const rows = ports.map(({ port, protocol, app, policy, addresses, onion, rationale }) => [
+    `${port}/${protocol}`,
+    app,
+    policy === 'absent' ? 'no instruction' : policy,
+    addresses.join(' ') || '-',
+    onion ?? '-',
+    rationale ?? '',
+  ]);
+  terminal.line();
+  const heading = ['PORT', 'APP', 'POLICY', 'TAKEN AT', 'ONION', 'WHY'];
+  for (const line of formatTableWithHeading(terminal, heading, rows)) terminal.line(line);
+  for (const { port, faults } of ports) {
+    for (const fault of faults) terminal.line(terminal.style('red', `${port}: ${fault}`));
+  }
 }
 
 function loginText({ login }: AppGateStatus): string {
