@@ -199,7 +199,11 @@ describe('a shutdown in the middle of a deploy', () => {
     await kit.startAgain();
     await until('only one to be left', () => kit.alive('blog/web').length === 1, { timeoutMs: 15_000 });
     expect(await askOnce(kit.port, 'blog.test')).toBe('1');
-    expect((await kit.status('blog')).deploys[0]).toMatchObject({ revision: 2, outcome: 'undone' });
+    const latest = await until('the journal to be settled', async () => {
+      const [deploy] = (await kit.status('blog')).deploys;
+      return deploy?.endedAt == null ? null : deploy;
+    });
+    expect(latest).toMatchObject({ revision: 2, outcome: 'undone' });
     await kit.p.stop();
   });
 });
