@@ -146,7 +146,7 @@ async function simulate(seed: number, announces: boolean, days: number) {
 describe('thirty hosts', () => {
   it.each([
     [2, true, 400],
-    [3, false, 205],
+    [3, false, 130],
   ])(
     'lose nothing and pass no limit (seed %i, announced renewals: %s, %i days)',
     async (seed, announces, days) => {
