@@ -43,6 +43,8 @@ export class Reconciler {
   #looking = false;
   #again = false;
   #closed = true;
+  #away = false;
+  #trouble: unknown = null;
   #unlisten: () => void = () => {};
 
   constructor(ground: RunGround, deploys: Deploys) {
@@ -83,19 +85,37 @@ export class Reconciler {
     this.#looking = true;
     this.#again = false;
     this.#timer?.cancel();
-    const { log, clock } = this.#ground;
-    let nextMs = everyMs;
-    try {
+    let nextMs = await this.#unlessAway(async () => {
       await this.#stopUnknown();
-      for (const active of this.#ground.book.active()) nextMs = Math.min(nextMs, await this.#lookAt(active));
-    } catch (error) {
-      nextMs = engineAwayMs;
-      log.debug('apps-not-looked-at', { err: error });
+      return everyMs;
+    });
+    for (const active of this.#ground.book.active()) {
+      nextMs = Math.min(nextMs, await this.#unlessAway(() => this.#lookAt(active)));
     }
+    this.#tellAway();
     this.#looking = false;
     if (this.#closed) return;
     if (this.#again) nextMs = 0;
-    this.#timer = clock.after(nextMs, () => this.soon());
+    this.#timer = this.#ground.clock.after(nextMs, () => this.soon());
+  }
+
+  /** One service whose engine is away is not in the way of the others. */
+  async #unlessAway(look: () => Promise<number>): Promise<number> {
+    try {
+      return await look();
+    } catch (error) {
+      this.#trouble = error;
+      return engineAwayMs;
+    }
+  }
+
+  /** Once when it begins and once when it is over, not every time. */
+  #tellAway(): void {
+    const { log } = this.#ground;
+    if (this.#trouble !== null && !this.#away) log.warn('apps-not-looked-at', { err: this.#trouble });
+    if (this.#trouble === null && this.#away) log.info('apps-looked-at-again');
+    this.#away = this.#trouble !== null;
+    this.#trouble = null;
   }
 
   /** Returns after how many milliseconds it should be looked at again. */

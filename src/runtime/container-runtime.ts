@@ -269,7 +269,7 @@ export class ContainerRuntime implements Runtime {
 
   async leave(incarnation: string): Promise<void> {
     const engine = await this.#options.engine();
-    if (this.#starting > 0) return;
+    while (this.#starting > 0) await new Promise<void>((resolve) => this.#options.clock.after(pollMs, resolve));
     const leave = async (): Promise<void> => {
       for (const { name, labels } of await engine.networks.list()) {
         const app = appIdOf(labels);

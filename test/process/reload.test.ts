@@ -194,10 +194,10 @@ describe('a reload', () => {
     await p.stop();
   });
 
-  it('of state_dir or workers says that it needs a restart', async () => {
+  it('of state_dir, workers or runtime says that it needs a restart', async () => {
     const { p, config } = await kit.scene();
-    const result = await p.reload(config.replace('workers = 2', 'workers = 3'));
-    expect(result.needsRestart).toEqual(['workers']);
+    const result = await p.reload(config.replace('workers = 2', 'workers = 3\nruntime = "none"'));
+    expect(result.needsRestart).toEqual(['workers', 'runtime']);
     expect((await p.status()).workers.length).toBe(2);
     await p.stop();
   });

@@ -105,6 +105,8 @@ export class AppWorld {
   /** Failed and answered exchanges of the generations that serve. */
   errors = 0;
   answered = 0;
+  /** Nobody can say what runs. */
+  away = false;
   /** Old generations keep their claims until `drain`. */
   lasting = false;
   #rows: AppsRows = { incarnations: [], revisions: [], active: [], retiring: [], deploys: [] };
@@ -260,7 +262,10 @@ export class AppWorld {
         this.alive.delete(instance.id);
         this.events.push(`gone ${process.service}#${process.revision}`);
       },
-      alive: async ({ id }) => this.alive.has(id),
+      alive: async ({ id }) => {
+        if (this.away) throw new Error('no engine answers');
+        return this.alive.has(id);
+      },
       list: async () => [...this.alive.keys()],
       output: async (instance) => {
         guard();

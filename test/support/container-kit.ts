@@ -114,7 +114,7 @@ NAME = "${word}"
   }
 
   async end(): Promise<void> {
-    await this.p.kill();
+    await this.p.stop();
     rmSync(this.directory, { recursive: true, force: true });
   }
 }

@@ -96,6 +96,20 @@ describe('a service that serves', () => {
     apps.close();
   });
 
+  test('is not taken for dead while no engine answers, and looked at every 2 s until one does', async () => {
+    const { world, apps } = await kept();
+    world.away = true;
+    crash(world);
+    await pass(world, 120_000);
+    expect(world.events).toEqual([]);
+    world.away = false;
+    await pass(world, 2250);
+    expect(world.events).toEqual(['hold blog/web']);
+    await pass(world, 2000);
+    expect(world.served['blog/web']).toBe('web#1');
+    apps.close();
+  });
+
   test('an instance that no book knows is stopped', async () => {
     const { world, apps } = await kept();
     world.alive.set('stranger', { id: 'stranger', app: 'x', service: 'x', address: 'x:1', revision: 9 });
