@@ -357,7 +357,7 @@ gate = "gated"
   });
 });
 
-describe('72: one address that guesses', () => {
+describe('one address that guesses', () => {
   it('waits, whatever it says of itself, while another address and sessions go on', async () => {
     const { p, app, port } = await house();
     await addUser(p);

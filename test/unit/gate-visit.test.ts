@@ -54,7 +54,7 @@ function post(target: string, members: Record<string, string>, over: Partial<Vis
 const logIn = (over: Partial<VisitRequest> = {}, rd = '/ok'): Promise<VisitReply> =>
   post('login', { user: 'anna', password: 'secret', rd }, over);
 
-describe('66: where a login leads back to', () => {
+describe('where a login leads back to', () => {
   it.each([
     '//evil.test',
     '/\\evil.test',
@@ -115,7 +115,7 @@ describe('66: where a login leads back to', () => {
   });
 });
 
-describe('71: a login', () => {
+describe('a login', () => {
   it('sets a new id in a cookie that scripts, other sites and plain http do not get', async () => {
     const old = 'o'.repeat(43);
     const { status, cookies } = await logIn({ sessions: [hashOf(old)] });
@@ -179,7 +179,7 @@ describe('71: a login', () => {
   });
 });
 
-describe('74: a logout', () => {
+describe('a logout', () => {
   it('deletes the cookie, once, and ends the session at the supervisor', async () => {
     desk.session('live', 'anna');
     const session = [...keeper.credentials.sessions()][0]!;

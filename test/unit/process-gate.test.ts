@@ -165,7 +165,7 @@ describe('a login', () => {
   });
 });
 
-describe('72: throttling', () => {
+describe('throttling', () => {
   it('is by address: after five failures that one waits, another logs in at once, and after a while the first one can', async () => {
     for (let i = 0; i < 5; i++) expect((await logIn('wrong')).kind).toBe('refused');
     expect(await logIn()).toEqual({ kind: 'throttled', retryAfterSeconds: 60 });

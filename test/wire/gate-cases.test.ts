@@ -471,7 +471,7 @@ describe('sessions', () => {
   });
 });
 
-describe('44: cross-site WebSocket', () => {
+describe('cross-site WebSocket', () => {
   const origins: [string | null, number][] = [
     ['http://evil.test', 403],
     ['null', 403],
@@ -509,7 +509,7 @@ describe('44: cross-site WebSocket', () => {
   });
 });
 
-describe('74: what a session opened ends with it', () => {
+describe('what a session opened ends with it', () => {
   it('a WebSocket gets 1008 between two frames within a second, and nothing from the client passes any more', async () => {
     app.script = (exchange) => void exchange.send(acceptHandshake(exchange));
     const id = anna('ends-ws');
@@ -589,7 +589,7 @@ describe('74: what a session opened ends with it', () => {
 });
 
 describe('clients are answered in their own way', () => {
-  it('27: Expect: 100-continue is not answered by 100, and the body is not read', async () => {
+  it('Expect: 100-continue is not answered by 100, and the body is not read', async () => {
     const client = await RawClient.connect({ port: edge.port });
     const answer = await client.ask(
       'POST /up HTTP/1.1\r\nHost: app1.test\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n',
@@ -603,7 +603,7 @@ describe('clients are answered in their own way', () => {
     expect([answer.status, answer.body.length]).toEqual([303, 0]);
   });
 
-  it('68: XMLHttpRequest on plain http, where browsers send no Sec-Fetch fields', async () => {
+  it('XMLHttpRequest on plain http, where browsers send no Sec-Fetch fields', async () => {
     const lines: Line[] = [
       ['Accept', 'text/html, */*'],
       ['X-Requested-With', 'XMLHttpRequest'],
@@ -829,7 +829,7 @@ describe('the gate’s own addresses', () => {
   });
 });
 
-it('56: behind a trusted proxy that ends TLS, cookies are those of https; nobody else may say so', async () => {
+it('behind a trusted proxy that ends TLS, cookies are those of https; nobody else may say so', async () => {
   const page = async (): Promise<string> =>
     fieldValue(await ask('app1.test', '/.turnpike/login', [['X-Forwarded-Proto', 'https']]), 'set-cookie') ?? '';
   expect(await page()).toMatch(/^turnpike_visit=[^;]+; Path=\/; Max-Age=3600; HttpOnly; SameSite=Lax$/);
