@@ -7,9 +7,10 @@ import type { Metrics } from '../base/metrics.ts';
 import type { InternalCa } from '../certificates/internal-ca.ts';
 import { CertificateStore } from '../certificates/store.ts';
 import type { Declaration } from '../config/declaration.ts';
+import type { DeclaredAcme } from '../config/declared-acme.ts';
 import type { Problem } from '../config/problem.ts';
 import type { Certificate, CertificatesPart, ChallengesPart, RoutingPart } from '../model/snapshot.ts';
-import type { Acme, AcmeWish } from './acme.ts';
+import type { Acme } from './acme.ts';
 
 /** A configuration whose certificates cannot be used. */
 export class CertificateProblems extends Error {
@@ -49,9 +50,11 @@ export class Certificates {
   #openCa: InternalCa | null = null;
   #opening: Promise<Acme> | null = null;
   #acme: Acme | null = null;
-  #wish: AcmeWish | null = null;
-  /** What workers serve, apps included. */
+  /** Of the configuration that was adopted last. */
+  #declared: DeclaredAcme | null = null;
+  /** What workers serve, apps included, and which of these hosts the file has. */
   #served: Served = { hosts: [], entrypoints: [] };
+  #hostsOfFile: ReadonlySet<string> = new Set();
   #closed = false;
   #ending: Promise<void> = Promise.resolve();
 
@@ -88,35 +91,35 @@ export class Certificates {
     const ca = tls.internalCa ? await this.#opened() : null;
     const acme = tls.acme === null ? null : await this.#openedAcme();
     if (acme !== null) await refuseExposed(acme, declaration);
-    const hostsOfFile = new Set(hosts.map(({ pattern }) => pattern));
-    const wish = tls.acme === null ? null : { declared: tls.acme, hostsOfFile };
-    const ofApps = this.#served.hosts.filter(({ pattern }) => this.#wish?.hostsOfFile.has(pattern) === false);
-    let served: () => Served = () => ({ hosts: [...hosts, ...ofApps], entrypoints });
+    // Before it is adopted, as what the file says and apps bring along; afterwards, as it is served.
+    const ofApps = this.#served.hosts.filter(({ pattern }) => !this.#hostsOfFile.has(pattern));
+    let served: Served | null = { hosts: [...hosts, ...ofApps], entrypoints };
+    const hostsOfFile = patternsOf(hosts);
     const loaded = await this.#store.load(tls, {
       signLeaf: ca === null ? null : (name) => ca.leafFor(name),
-      acquire: (own) =>
-        acme === null || wish === null
-          ? { certificates: [], pending: [] }
-          : acme.acquired(acme.targets(wish, served(), own)),
+      acquire: (own) => {
+        if (acme === null || tls.acme === null) return { certificates: [], pending: [] };
+        const wish = { declared: tls.acme, hostsOfFile: served === null ? this.#hostsOfFile : hostsOfFile };
+        return acme.acquired(acme.targets(wish, served ?? this.#served, own));
+      },
     });
     if (loaded.problems.length > 0) throw new CertificateProblems(loaded.problems);
     return {
       part: loaded.part,
       warnings: loaded.warnings,
       adopt: async () => {
-        this.#wish = wish;
-        this.#served = served();
-        served = () => this.#served;
+        this.#declared = tls.acme;
+        served = null;
         await loaded.adopt();
         await this.#follow();
       },
     };
   }
 
-  /** Every worker serves this routing: apps may have brought hosts along. */
-  routingServed(routing: Served): void {
-    // Ports of the gate take names that nobody has asked a certificate for.
-    this.#served = { ...routing, hosts: routing.hosts.filter(({ tls }) => tls !== 'either') };
+  /** Every worker serves this routing: what `ofFile` does not have was brought along by apps. */
+  routingServed(routing: Served, ofFile: Pick<RoutingPart, 'hosts'>): void {
+    this.#served = routing;
+    this.#hostsOfFile = patternsOf(ofFile.hosts);
     if (this.#acme !== null) void this.#follow().then(() => this.#store.look());
   }
 
@@ -156,7 +159,9 @@ export class Certificates {
     if (acme === null || this.#closed) return;
     const own = this.#store.result.part.certificates.filter(({ source }) => source === 'static');
     try {
-      await acme.follow(this.#wish, this.#wish === null ? [] : acme.targets(this.#wish, this.#served, own));
+      const declared = this.#declared;
+      const wish = declared === null ? null : { declared, hostsOfFile: this.#hostsOfFile };
+      await acme.follow(wish, wish === null ? [] : acme.targets(wish, this.#served, own));
     } catch (error) {
       this.#options.log.error('acme-not-followed', { err: error });
     }
@@ -202,3 +207,5 @@ async function refuseExposed(acme: Acme, { file }: Declaration): Promise<void> {
   const problems = exposed.map((message) => ({ ...place, message, accepted: 'files that only Turnpike may read' }));
   throw new CertificateProblems(problems);
 }
+
+const patternsOf = (hosts: RoutingPart['hosts']): ReadonlySet<string> => new Set(hosts.map(({ pattern }) => pattern));

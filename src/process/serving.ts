@@ -54,8 +54,8 @@ export interface ServingOptions {
   readonly observer: StepObserver | null;
   /** A worker asks for a leaf of the internal CA. */
   readonly leafFor: (name: string) => Promise<Certificate | null>;
-  /** Every worker serves this routing, apps' hosts included. */
-  readonly routingServed: (routing: RoutingPart) => void;
+  /** Every worker serves this routing, apps' hosts included; `ofFile` has those of the file alone. */
+  readonly routingServed: (routing: RoutingPart, ofFile: RoutingPart) => void;
   /** What the workers' gates know and ask. */
   readonly gate: GateSource;
 }
@@ -120,7 +120,7 @@ export class Serving {
         this.health.follow(routing, proven);
         this.metrics.forget(routing);
         options.gate.adopted(routing);
-        options.routingServed(routing);
+        options.routingServed(routing, this.#proposals.declared);
       },
     });
     this.#publisher = new Publisher(

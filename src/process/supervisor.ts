@@ -150,7 +150,7 @@ export class Supervisor implements Household {
       observer: options.observer,
       gate: this.#gate,
       leafFor: (name) => this.#certificates.leafFor(name, this.#serving.snapshot.parts.routing),
-      routingServed: (routing) => this.#certificates.routingServed(routing),
+      routingServed: (routing, ofFile) => this.#certificates.routingServed(routing, ofFile),
     });
     this.#apps = new InstalledApps({
       clock,
