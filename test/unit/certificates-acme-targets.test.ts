@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
+import { FencedDocument } from '../../src/certificates/acme/fenced-document.ts';
 import { SharedChallenges } from '../../src/certificates/acme/shared-challenges.ts';
 import { StoredAccounts } from '../../src/certificates/acme/stored-accounts.ts';
 import { targetsOf } from '../../src/certificates/acme/targets.ts';
@@ -152,6 +153,20 @@ describe('challenges of processes that share a store', () => {
     await breathe();
     expect(told).toBe(true);
     await node.close();
+  });
+});
+
+describe('a document of the lease’s holder', () => {
+  it('is the one with the highest number, whoever writes last, and older ones are cleared away', async () => {
+    const store = new MemoryStore();
+    const document = new FencedDocument(store, 'journal');
+    expect(await document.read()).toBeNull();
+    await document.write(9, 'of nine');
+    await document.write(10, 'of ten');
+    await document.write(8, 'of one that was replaced');
+    expect(await document.read()).toBe('of ten');
+    await document.write(11, 'of eleven');
+    expect(await store.list('journal.')).toEqual(['journal.0000000011']);
   });
 });
 
