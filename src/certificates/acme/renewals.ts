@@ -12,7 +12,7 @@ import { askAnnouncements, nextAnnouncement } from './announcements.ts';
 import { type AttemptDeps, attempt } from './attempt.ts';
 import { AcmeFailure } from './failure.ts';
 import { Holdings } from './holdings.ts';
-import type { Issuer, RevocationReason } from './issuer.ts';
+import type { RevocationReason } from './issuer.ts';
 import { targetState, withTarget } from './journal.ts';
 import { type Lease, LeaseLock } from './lease.ts';
 import { Notebook } from './notebook.ts';
@@ -21,6 +21,7 @@ import type { Preflight } from './preflight.ts';
 import type { RenewalMetrics } from './renewal-metrics.ts';
 import type { RenewalSettings, RenewalTarget } from './settings.ts';
 import type { AcmeStore, StoredCertificate } from './store.ts';
+import { StoreTrouble } from './store-trouble.ts';
 import { Upkeep, unusedLimitMs } from './unused.ts';
 
 export interface RenewalDeps {
@@ -48,7 +49,6 @@ const longestSleepMs = 3 * 3_600_000;
 /** A wall clock that moves so much more or less than time passes has been set. */
 const clockJumpMs = 60_000;
 const againMs = 5_000;
-const storeRetryMs = { first: 60_000, longest: 600_000 } as const;
 
 export class Renewals {
   readonly #deps: RenewalDeps;
@@ -65,7 +65,7 @@ export class Renewals {
   #again = false;
   #timer: Timer | null = null;
   #poll: Timer | null = null;
-  #storeTrouble: { readonly since: number; readonly failures: number; readonly detail: string } | null = null;
+  readonly #trouble: StoreTrouble;
   #lastTerm = 0;
   #clockOffset: number;
 
@@ -76,6 +76,7 @@ export class Renewals {
     this.#holdings = new Holdings(store, clock);
     this.#notebook = new Notebook(store, clock);
     this.#unused = new Upkeep(clock);
+    this.#trouble = new StoreTrouble(deps.log);
     this.#clockOffset = clock.now() - clock.monotonic();
   }
 
@@ -149,7 +150,7 @@ export class Renewals {
   }
 
   get storeTrouble(): string | null {
-    return this.#storeTrouble?.detail ?? null;
+    return this.#trouble.detail;
   }
 
   get problems(): readonly string[] {
@@ -176,7 +177,7 @@ export class Renewals {
     if (held !== null && held.certificate.id !== before) return held;
     const { lastError } = targetState(this.#notebook.journal, target.id);
     const row = this.#plan.rows.find(({ id }) => id === target.id);
-    if (this.#storeTrouble !== null) throw new Fault('acme-failed', this.#storeTrouble.detail);
+    if (this.#trouble.detail !== null) throw new Fault('acme-failed', this.#trouble.detail);
     if (lastError !== null && lastError.at >= asked) throw new Fault('acme-failed', `${name}: ${lastError.detail}`);
     throw new Fault('acme-failed', `${name} was not ordered: ${row?.why ?? 'another process is at it'}`);
   }
@@ -283,9 +284,9 @@ export class Renewals {
         const lease = await this.#lock.tryAcquire();
         if (lease !== null) await this.#hold(lease, () => this.#work(lease));
       }
-      this.#storeWorks();
+      this.#trouble.over();
     } catch (error) {
-      retryMs = this.#storeFails(error);
+      retryMs = this.#trouble.met(error);
     }
     this.#replan();
     this.#sleep(retryMs);
@@ -418,21 +419,6 @@ export class Renewals {
     await this.#deps.onChange().catch((error: unknown) => this.#deps.log.warn('acme-not-published', { err: error }));
   }
 
-  #storeWorks(): void {
-    if (this.#storeTrouble === null) return;
-    this.#storeTrouble = null;
-    this.#deps.log.info('acme-store-recovered');
-  }
-
-  /** @returns when to try again */
-  #storeFails(error: unknown): number {
-    const failures = (this.#storeTrouble?.failures ?? 0) + 1;
-    const detail = `the certificate store cannot be used: ${error instanceof Error ? error.message : String(error)}`;
-    if (this.#storeTrouble?.detail !== detail) this.#deps.log.error('acme-store-unusable', { detail });
-    this.#storeTrouble = { since: this.#storeTrouble?.since ?? this.#deps.clock.now(), failures, detail };
-    return Math.min(storeRetryMs.longest, storeRetryMs.first * 2 ** (failures - 1));
-  }
-
   #signal(lease: Lease): AbortSignal {
     return AbortSignal.any([this.#closing.signal, lease.lost]);
   }
@@ -457,5 +443,3 @@ async function failing<T>(task: () => Promise<T>): Promise<T> {
     throw error instanceof AcmeFailure ? new Fault('acme-failed', error.detail, { cause: error }) : error;
   }
 }
-
-export type { Issuer };
