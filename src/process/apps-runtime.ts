@@ -60,6 +60,7 @@ function containersOf(
     log,
     owner: { installation: installation.id },
     engine: () => door.open(),
+    close: () => door.close(),
     grants: () => {
       const { images, appMounts: mounts, appDevices: devices } = declaration();
       return { images, mounts, devices };

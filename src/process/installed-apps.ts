@@ -125,6 +125,7 @@ export class InstalledApps implements AppOperations {
   close(): void {
     this.#directory.close();
     this.#apps.close();
+    this.#runtime.close?.();
   }
 
   activeApps(): readonly ActiveApp[] {
@@ -138,6 +139,10 @@ export class InstalledApps implements AppOperations {
   /** Throws when the service is an app's, which is switched by its deploys only. */
   refuseSwitch(service: string): void {
     const owner = appOf(service, this.#options.book.active());
+    const [, ported] = /^([^/]+)\/\d+$/.exec(service) ?? [];
+    if (owner === null && ported !== undefined && this.#options.book.app(ported) !== null) {
+      throw new Fault('app-service', `${service} is a port of the app ${ported}: its manifest says where that is`);
+    }
     if (owner === null) return;
     const { app, name } = owner;
     const how = `use  turnpike apps deploy ${app} --backend ${name}=HOST:PORT`;

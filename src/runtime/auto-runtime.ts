@@ -86,6 +86,10 @@ export class AutoRuntime implements Runtime {
     return !this.#mayBeContainer(instance) || this.#options.containers.isCurrent!(launch, instance);
   }
 
+  close(): void {
+    this.#options.containers.close?.();
+  }
+
   async leave(incarnation: string): Promise<void> {
     if (this.#options.engineUsed()) await this.#options.containers.leave!(incarnation);
   }

@@ -61,6 +61,7 @@ export interface ContainerRuntimeOptions {
   readonly owner: Owner;
   /** The engine, when it answers. Throws `runtime-unavailable`. */
   readonly engine: () => Promise<Engine>;
+  readonly close: () => void;
   readonly grants: () => ContainerGrants;
   readonly secrets: SecretStore;
   readonly secretFiles: SecretFiles;
@@ -265,6 +266,10 @@ export class ContainerRuntime implements Runtime {
     if (address === '') return { ok: false, detail: 'it has no address in a network' };
     const mark = { ...found.mark, instance: randomUUID() };
     return probeFromInside(engine, { mark, image: container.image, network, address }, probe, signal);
+  }
+
+  close(): void {
+    this.#options.close();
   }
 
   async leave(incarnation: string): Promise<void> {

@@ -36,6 +36,7 @@ export class EngineClient {
   readonly socketPath: string;
   readonly #pool: Pool;
   readonly #version: string;
+  readonly #streams = new Set<Client>();
 
   /** @param version  the API version asked for, such as `v1.41` */
   constructor(socketPath: string, version: string) {
@@ -63,19 +64,26 @@ export class EngineClient {
   async stream(call: Call): Promise<Readable> {
     // A connection of its own: streams last, and others must not wait for them.
     const client = new Client('http://engine', { socketPath: this.socketPath });
+    this.#streams.add(client);
+    const end = (): void => {
+      this.#streams.delete(client);
+      void client.destroy();
+    };
     try {
       const { body, statusCode } = await this.#request(client, call);
       if (statusCode >= 400) throw refusal(statusCode, await bounded(body));
-      body.once('close', () => void client.destroy());
+      body.once('close', end);
       return body;
     } catch (error) {
-      void client.destroy();
+      end();
       throw error;
     }
   }
 
+  /** Ends what is under way, streams too. */
   close(): void {
     void this.#pool.destroy();
+    for (const client of this.#streams) void client.destroy();
   }
 
   async #request(client: Dispatcher, call: Call): Promise<Dispatcher.ResponseData> {

@@ -1,6 +1,7 @@
 // The way to the engine over the life of the process: opened when first needed, and again after the engine was away.
 // Invariant: whoever gets an engine from here gets one that answered a moment ago; what it is was asked of itself.
 import type { Clock } from '../base/clock.ts';
+import { Fault } from '../base/fault.ts';
 import { Engine, type EngineOptions } from './engine.ts';
 import type { Owner } from './ownership.ts';
 
@@ -13,6 +14,7 @@ export class EngineDoor {
   readonly #owner: Owner;
   #engine: Engine | null = null;
   #provenAt = 0;
+  #closed = false;
   #opening: Promise<Engine> | null = null;
 
   constructor(clock: Clock, options: EngineOptions, owner: Owner) {
@@ -32,7 +34,13 @@ export class EngineDoor {
     return this.#opening;
   }
 
+  /** For good: what waits for the engine is told that it is away. */
   close(): void {
+    this.#closed = true;
+    this.#forget();
+  }
+
+  #forget(): void {
     this.#engine?.close();
     this.#engine = null;
   }
@@ -46,9 +54,10 @@ export class EngineDoor {
         return known;
       } catch {
         // It ended, or another one has taken its place: found anew.
-        this.close();
+        this.#forget();
       }
     }
+    if (this.#closed) throw new Fault('runtime-unavailable', 'Turnpike is ending');
     this.#engine = await Engine.open(this.#options, this.#owner);
     this.#provenAt = this.#clock.monotonic();
     return this.#engine;

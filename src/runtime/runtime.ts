@@ -89,6 +89,8 @@ export interface Runtime {
   prune?(incarnation: string): Promise<void>;
   /** What it writes, as it comes; with `follow` until it ends. */
   read?(instance: InstanceRef, follow: boolean, signal: AbortSignal): AsyncIterable<Buffer>;
+  /** Ends every wait of ours; what runs runs on. */
+  close?(): void;
 }
 
 /** A probe that dials. */

@@ -71,6 +71,7 @@ export function engineSuite(start: () => Promise<TestEngine>): void {
       log: silentLog,
       owner,
       engine: async () => engine,
+      close: () => engine.close(),
       grants: () => grants,
       secrets,
       secretFiles: new SecretFiles(join(directory, 'mounted')),
