@@ -109,7 +109,7 @@ export function gatePorts(
       const taken = bindsOf(port, policy, ported.run !== null, around).map((address) =>
         entrypointOf(port.host, address, origin, settings),
       );
-      const service = serviceOf(ported, port, settings);
+      const service = serviceOf(ported, port, policy, settings);
       const gate: RouteGate = {
         app: app.name,
         policy,
@@ -260,11 +260,16 @@ function routeOf(
   };
 }
 
-function serviceOf({ app, run, revision, originOf }: PortedApp, port: AppPort, { limits }: Settings): Service {
+function serviceOf(
+  { app, run, revision, originOf }: PortedApp,
+  port: AppPort,
+  policy: 'session' | 'gated' | 'open',
+  { limits }: Settings,
+): Service {
   return {
     name: `${app.name}/${port.host}`,
     origin: originOf(port.host),
-    generation: { number: 1, backends: backendsOf(run, port), origin: `app ${app.name} revision ${revision}` },
+    generation: { number: 1, backends: backendsOf(run, port, policy), origin: `app ${app.name} revision ${revision}` },
     state: run !== null && run.instance === null && !run.down ? 'paused' : 'run',
     balance: 'least_requests',
     balanceKey: '',
@@ -282,8 +287,15 @@ function serviceOf({ app, run, revision, originOf }: PortedApp, port: AppPort, {
   };
 }
 
-function backendsOf(run: RunningApp | null, { container, host }: AppPort): readonly Backend[] {
-  const known = run?.backends.filter(({ port }) => port === container).map(({ address }) => address) ?? [];
-  const addresses = known.length > 0 ? known : run !== null && run.instance === null ? [] : [`127.0.0.1:${host}`];
+function backendsOf(run: RunningApp | null, port: AppPort, policy: 'session' | 'gated' | 'open'): readonly Backend[] {
+  const addresses = run === null ? [pinned(port)] : runningAt(run, port, policy);
   return addresses.map((address) => parseBackend(address)).filter((backend) => backend !== null);
 }
+
+/** With `session` the port of this number is ours: what runs is somewhere else, or nowhere. */
+function runningAt({ instance, backends }: RunningApp, port: AppPort, policy: string): readonly string[] {
+  const known = backends.filter((each) => each.port === port.container).map(({ address }) => address);
+  return known.length > 0 || instance === null || policy === 'session' ? known : [pinned(port)];
+}
+
+const pinned = ({ host }: AppPort): string => `127.0.0.1:${host}`;

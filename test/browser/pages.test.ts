@@ -32,8 +32,20 @@ beforeAll(async () => {
   machines.connect('10.77.0');
   startApp('notes', 3001);
   photosApp = startApp('photos', 3002);
-  const config =
-    'workers = 2\n[log]\naccess = false\nformat = "json"\n[tls.internal_ca]\nenabled = false\n[gate]\nport = 8000\n';
+  const config = `workers = 2
+[entrypoints.web]
+address = ":80"
+protocol = "http"
+[external_routes."10.77.0.1"]
+to = ["127.0.0.1:9"]
+[log]
+access = false
+format = "json"
+[tls.internal_ca]
+enabled = false
+[gate]
+port = 8000
+`;
   p = await Turnpike.start({ config, netns: machines.here });
   for (const [id, title, port] of [
     ['notes', 'Notes', 3001],
@@ -207,6 +219,19 @@ it('a logout in one tab ends the stream in the other within a second', { timeout
   expect(performance.now() - began).toBeLessThan(1500);
   await one.goto(notes);
   await one.getByRole('button', { name: 'Log in' }).waitFor();
+});
+
+it('errors of the proxy itself are plain pages', { timeout: 30_000 }, async () => {
+  const page = await user.newPage();
+  const seen = async (url: string): Promise<number> => (await page.goto(url))!.status();
+  expect(await seen('http://10.77.0.1/')).toBe(502);
+  await stage.look(page, 'error-502');
+  expect(await seen('http://[fd77::1]/')).toBe(404);
+  await stage.look(page, 'error-404');
+  await p.service('10.77.0.1', 'stop');
+  expect(await seen('http://10.77.0.1/')).toBe(503);
+  await stage.look(page, 'error-503');
+  await page.close();
 });
 
 it('nothing went wrong in any page', () => {

@@ -42,7 +42,7 @@ const clients = [
   'gRPC',
 ] as const;
 /** Every kind of listener that the gate stands behind: what differs is what the connection is known by. */
-const listeners = ['plain', 'tls', 'port'] as const;
+const listeners = ['plain', 'tls', 'port', 'onion'] as const;
 
 type Policy = (typeof policies)[number];
 type Override = (typeof overrides)[number];
@@ -149,9 +149,10 @@ const cases = policies.flatMap((policy, i) =>
   overrides.map((override, j) => ({ policy, override, port: 3000 + 10 * i + j })),
 );
 const isSecure = (listener: Listener): boolean => listener === 'tls';
-const entrypointOf = (name: string): string => {
+const entrypointOf = (name: string, listener: Listener): string => {
+  if (listener === 'plain' || listener === 'tls') return 'web';
   const { port } = cases.find(({ policy, override }) => nameOf(policy, override) === name)!;
-  return entrypointName(port, '10.0.0.1');
+  return listener === 'onion' ? `${port}@onion` : entrypointName(port, '10.0.0.1');
 };
 
 function portedApp(name: string, auth: Policy, host: number, address: string): PortedApp {
@@ -190,7 +191,7 @@ beforeAll(async () => {
   const file = routing({ hosts, services: [service('app', 1, [app.address])] });
   const taken = gatePorts(
     cases.map(({ policy, override, port }) => portedApp(nameOf(policy, override), policy, port, app.address)),
-    noPorts,
+    { ...noPorts, tor: { control: { path: '/' }, passwordFile: null, cookieFile: null } },
     { addresses: ['10.0.0.1'], names: [] },
     file.settings,
   );
@@ -275,7 +276,7 @@ async function ask(
   listener: Listener,
 ): Promise<Answer> {
   edge.tls = isSecure(listener) ? tls(name) : null;
-  edge.entrypoint = listener === 'port' ? entrypointOf(name) : 'web';
+  edge.entrypoint = entrypointOf(name, listener);
   const h2 = client === 'WebSocket over HTTP/2' || client === 'gRPC' || client === 'fetch';
   const requester = new Requester(h2 ? 'h2c' : 'h1', { plainPort: edge.port, tlsPort: edge.port, ca: '' });
   try {
@@ -297,24 +298,28 @@ async function ask(
 }
 
 describe.each(listeners)('over %s', (listener) => {
-  describe.each(policies)('an app with the policy %s', (policy) => {
-    it.each(overrides)('set at run time to %s', async (override) => {
-      const name = nameOf(policy, override);
-      for (const credential of credentials) {
-        for (const client of clients) {
-          const cell = `${policy} · ${override} · ${credential} · ${client} · ${listener}`;
-          app.reset();
-          app.script = client.startsWith('WebSocket') ? echoScript : Recorder.plain;
-          const path = `/cell/${cells++}?q=${client.length}`;
-          const want = expected(policy, override, credential, client);
-          const answer = await ask(client, name, path, bring(credential, name, listener), listener);
-          expect(answer.status, cell).toBe(want.status);
-          expectAtApp(cell, path, want);
-          if (want.user === null) expectRefusal(cell, answer, client, path);
+  // `session` ports have no onion service.
+  describe.each(policies.filter((policy) => listener !== 'onion' || policy !== 'session'))(
+    'an app with the policy %s',
+    (policy) => {
+      it.each(overrides)('set at run time to %s', async (override) => {
+        const name = nameOf(policy, override);
+        for (const credential of credentials) {
+          for (const client of clients) {
+            const cell = `${policy} · ${override} · ${credential} · ${client} · ${listener}`;
+            app.reset();
+            app.script = client.startsWith('WebSocket') ? echoScript : Recorder.plain;
+            const path = `/cell/${cells++}?q=${client.length}`;
+            const want = expected(policy, override, credential, client);
+            const answer = await ask(client, name, path, bring(credential, name, listener), listener);
+            expect(answer.status, cell).toBe(want.status);
+            expectAtApp(cell, path, want);
+            if (want.user === null) expectRefusal(cell, answer, client, path);
+          }
         }
-      }
-    });
-  });
+      });
+    },
+  );
 });
 
 function expectAtApp(cell: string, path: string, { user }: Expectation): void {
