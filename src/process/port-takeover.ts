@@ -62,7 +62,7 @@ export class PortTakeover {
   settled(ground: PortGround, ports: readonly GatePort[], faults: ReadonlyMap<string, Fault>): void {
     for (const [entrypoint, { message }] of faults) {
       if (this.#faults.get(entrypoint)?.message === message) continue;
-      this.#options.log.warn('gate-port-not-taken', { entrypoint, why: message, held: holdersAt(portOf(entrypoint)) });
+      this.#options.log.warn('gate-port-not-taken', { entrypoint, why: message, held: holdersOfBind(entrypoint) });
     }
     this.#ground = ground;
     this.#ports = ports;
@@ -99,7 +99,7 @@ export class PortTakeover {
     return entrypoints.flatMap((name) => {
       const fault = this.#faults.get(name);
       if (fault === undefined) return [];
-      const holders = holdersAt(portOf(name));
+      const holders = holdersOfBind(name);
       const who = holders.length === 0 ? '' : `; ${holders.join(', ')} listens there: bind it to 127.0.0.1`;
       return [`${addressOf(name)}: ${fault.message}${who}`];
     });
@@ -113,11 +113,11 @@ export class PortTakeover {
 const portOf = (entrypoint: string): number => Number(entrypoint.slice(0, entrypoint.indexOf('@')));
 const addressOf = (entrypoint: string): string => entrypoint.slice(entrypoint.indexOf('@') + 1);
 
-/** Who listens on the port where others can come, we ourselves left out. */
-function holdersAt(port: number): readonly string[] {
-  const inodes = listenersOf(port).filter(({ address }) => !isLoopback(address));
-  const own = ` (pid ${process.pid})`;
-  return holdersOf(new Set(inodes.map(({ inode }) => inode))).filter((holder) => !holder.endsWith(own));
+/** Who keeps us from listening there. */
+function holdersOfBind(entrypoint: string): readonly string[] {
+  const wanted = addressOf(entrypoint);
+  const inTheWay = listenersOf(portOf(entrypoint)).filter(({ address }) => address === '' || address === wanted);
+  return holdersOf(new Set(inTheWay.map(({ inode }) => inode)));
 }
 
 /** What is for this machine alone must not be reachable from others. */
