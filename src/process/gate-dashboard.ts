@@ -38,6 +38,12 @@ export interface DashboardDeps {
 
 type Order = Readonly<Record<string, string>>;
 
+const switches: ReadonlyMap<string, boolean | null> = new Map([
+  ['on', true],
+  ['off', false],
+  ['declared', null],
+]);
+
 const dayMs = 24 * 3_600_000;
 const probeMs = 300;
 const rowsMax = 500;
@@ -89,7 +95,7 @@ export class GateDashboard {
     if (user.role !== 'owner') throw new Fault('gate-refused', 'only owners may do that');
     switch (order['do']) {
       case 'access': {
-        const enabled = { on: true, off: false, declared: null }[field('enabled')];
+        const enabled = switches.get(field('enabled'));
         if (enabled === undefined) throw new Fault('gate-refused', 'choose on, off, or as declared');
         await gate.setAppGate(field('app'), enabled);
         return null;

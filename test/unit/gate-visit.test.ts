@@ -319,3 +319,42 @@ it('nothing else is there, and no other method', async () => {
   expect((await answerVisit(request({ method: 'PUT' }), keeper)).status).toBe(405);
   expect((await post('callback', {})).status).toBe(404);
 });
+
+describe('the dashboard', () => {
+  const live = () => {
+    const id = desk.session('dash', 'anna', { secure: true, host: 'app1.test' });
+    return keeper.credentials.session(hashOf(id))!;
+  };
+  const at = (over: Partial<VisitRequest>) => answerVisit(request({ target: '/', isDashboard: true, ...over }), keeper);
+
+  it('is nowhere else, and asks for a login', async () => {
+    expect((await at({ isDashboard: false, session: live() })).status).toBe(404);
+    expect(await at({ target: '/users?x=1' })).toMatchObject({
+      status: 303,
+      location: '/.turnpike/login?rd=%2Fusers%3Fx%3D1',
+    });
+    expect((await at({ target: '/nothing', session: live() })).status).toBe(404);
+    expect(desk.asked).toEqual([]);
+  });
+
+  it.each([
+    ['another origin', { origin: 'https://app2.test' }],
+    ['another site', { fetchSite: 'same-site' }],
+    ['no form token', { form: new URLSearchParams({ do: 'access' }) }],
+    ['another browser', { visits: ['x'.repeat(43)] }],
+  ] as const)('takes no order from %s', async (_what, over) => {
+    const form = new URLSearchParams({ token: token(), do: 'access' });
+    const reply = await at({ method: 'POST', form, origin, session: live(), ...over });
+    expect(reply.status).toBe(403);
+    expect(desk.asked).toEqual([]);
+  });
+
+  it('passes an order on without the form token, and leads back when it is done', async () => {
+    desk.answer = () => ({ problem: null, token: null });
+    const session = live();
+    const form = new URLSearchParams({ token: token(), do: 'access', app: 'x' });
+    expect(await at({ method: 'POST', form, origin, session })).toMatchObject({ status: 303, location: '/' });
+    const order = { do: 'access', app: 'x' };
+    expect(desk.asked).toEqual([{ topic: 'dashboard', ask: { session: session.row.hash, page: 'apps', order } }]);
+  });
+});

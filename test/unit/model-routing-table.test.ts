@@ -93,3 +93,15 @@ test('services are found by name', () => {
   const table = compileRoutingTable(routing({ services: [service('a.test', 1, ['127.0.0.1:1'])] }), digest);
   expect(table.services.get('a.test')?.generation.number).toBe(1);
 });
+
+test('ports of the gate take every name on their entrypoint, and reserve none', () => {
+  const catchAll = (id: string, at: string) => host('*', [route(id, 'A')], { entrypoints: [at], tls: 'either' });
+  const entrypoints = [entrypoint('one', { port: 1 }), entrypoint('two', { port: 2 })];
+  const table = compileRoutingTable(
+    routing({ entrypoints, hosts: [catchAll('A', 'one'), catchAll('B', 'two')] }),
+    digest,
+  );
+  const idAt = (name: string) => findHost(table.entrypoints.get(name)!.hosts, 'x.test')?.host.routes[0]?.id;
+  expect([idAt('one'), idAt('two')]).toEqual(['A', 'B']);
+  expect(findHost(table.reserved, 'x.test')).toBeNull();
+});

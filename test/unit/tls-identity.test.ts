@@ -136,3 +136,22 @@ describe('a server name', () => {
     expect(canonicalServerName('fe80::1%eth0')).toBeNull();
   });
 });
+
+describe('a port of the gate', () => {
+  const anything = on('*', { tls: 'either' });
+  const named = {
+    hosts: [anything, on('10.0.0.1', { tls: 'either' }), host('a.test', [], { entrypoints: ['other'] })],
+  };
+
+  it('has leaves of the internal CA for what this machine is called, and for no other name', () => {
+    const leaf = (name: string | null, local = '10.0.0.1') => decide({ ...named, internalCa: true, name, local });
+    expect(leaf('a.test')).toBe('a.test default leaf a.test');
+    expect(leaf(null)).toBe('null default leaf 10.0.0.1');
+    expect(leaf('random.test')).toBe('alert 112 unknown-name');
+  });
+
+  it('shows the certificate for the name', () => {
+    const certificates = [certificate('W', ['*.wild.test'])];
+    expect(decide({ ...named, certificates, name: 'x.wild.test' })).toBe('x.wild.test default W');
+  });
+});
