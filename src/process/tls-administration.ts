@@ -124,7 +124,9 @@ export class TlsAdministration implements TlsOperations {
 /** Names of hosts that take TLS, and of routers that end it. */
 function servedNames({ routing }: SnapshotParts): readonly string[] {
   return [
-    ...routing.hosts.filter(({ tls, pattern }) => tls !== 'never' && pattern !== '*').map(({ pattern }) => pattern),
+    ...routing.hosts
+      .filter(({ tls, pattern }) => (tls === 'auto' || tls === 'always') && pattern !== '*')
+      .map(({ pattern }) => pattern),
     ...routing.routers.tcp.flatMap(({ terminate }) => terminate?.names ?? []),
   ];
 }

@@ -52,6 +52,7 @@ describe('the targets', () => {
       host('app.example.com', [], { entrypoints: ['s'] }),
       host('plain.example.com', [], { entrypoints: ['s'], tls: 'never' }),
       host('nowhere.example.com', [], { entrypoints: ['web'] }),
+      host('port.example.com', [], { entrypoints: ['s'], tls: 'either' }),
       host('app.local', [], { entrypoints: ['s'] }),
       host('*', [], { entrypoints: ['s'] }),
     ];

@@ -24,7 +24,7 @@ export function targetsOf(
   const ofApps = routing.hosts.filter(
     ({ pattern, tls, entrypoints }) =>
       !ofFile.has(pattern) &&
-      tls !== 'never' &&
+      (tls === 'auto' || tls === 'always') &&
       entrypoints.some((name) => secure.has(name)) &&
       isOrderable(pattern, declared),
   );
