@@ -44,8 +44,11 @@ allowed_services = ["web"]
 }, 120_000);
 
 afterAll(async () => {
-  await kit?.end();
-  await engine?.stop();
+  try {
+    await kit?.end();
+  } finally {
+    await engine?.stop();
+  }
 }, 60_000);
 
 /** What is there when nothing is on its way out any more. */

@@ -114,8 +114,11 @@ NAME = "${word}"
   }
 
   async end(): Promise<void> {
-    await this.p.stop();
-    rmSync(this.directory, { recursive: true, force: true });
+    try {
+      await this.p.stop();
+    } finally {
+      rmSync(this.directory, { recursive: true, force: true });
+    }
   }
 }
 
