@@ -1,9 +1,6 @@
 // Resident memory of the real process per stalled peer: what the allocator and the collector keep for a while differs from
 // run to run and with the load of the machine, so these tests have a command of their own.
-import { mergeConfig } from 'vitest/config';
-import base from './vitest.config.ts';
+import { defineConfig } from 'vitest/config';
+import { common } from './vitest.config.ts';
 
-export default mergeConfig(
-  { ...base, test: { ...base.test, include: [] } },
-  { test: { include: ['test/**/*.memory.ts'] } },
-);
+export default defineConfig({ test: { ...common, include: ['test/**/*.memory.ts'], fileParallelism: false } });
