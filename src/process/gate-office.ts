@@ -305,7 +305,10 @@ export class GateOffice {
   }
 }
 
-/** Null: the name is somebody else's, or fit for nobody. Rights to apps are the operator's to give; owners come and go with the issuer's groups, if it is asked for them. */
+/**
+ * Null: the name is somebody else's, or fit for nobody. Rights to apps are the operator's to give; owners come and go with
+ * the issuer's groups, if it is asked for them.
+ */
 export function userOf(
   { issuer, subject, name, owner }: SsoPerson,
   users: ReadonlyMap<string, StoredUser>,
