@@ -547,7 +547,6 @@ describe('warnings never fail', () => {
       'telemetry',
       'in this version',
     ],
-    [`${web}${host('a.example.net')}[gate.tor]\ncontrol = "127.0.0.1:9051"`, 'gate.tor', 'in this version'],
   ])('%s', async (text, key, words) => {
     const result = await read(text);
     const { warnings } = result;
