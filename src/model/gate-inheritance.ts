@@ -101,6 +101,13 @@ function inheritEntrypoints(
 
 /** Every spelling of this machine's own loopback is one. */
 function addressOf({ host, port }: Pick<Service['generation']['backends'][number], 'host' | 'port'>): string {
-  const local = host === 'localhost' || host === '::1' || host.startsWith('127.');
-  return `${local ? 'loopback' : host.toLowerCase()} ${port}`;
+  return `${isThisMachine(host.toLowerCase()) ? 'loopback' : host.toLowerCase()} ${port}`;
+}
+
+/** Also the unspecified addresses: a connection to one of them goes to this machine (RFC 1122 §3.2.1.3). */
+function isThisMachine(host: string): boolean {
+  if (host === 'localhost' || host.endsWith('.localhost')) return true;
+  if (host === '0.0.0.0' || host.startsWith('127.')) return true;
+  // `::ffff:0:0` is 0.0.0.0, and `::ffff:7fxx:…` is 127.x, as the URL parser spells them.
+  return host === '::' || host === '::1' || /^::ffff:(?:7f[0-9a-f]{2}:|0:0$|127\.|0\.0\.0\.0$)/.test(host);
 }

@@ -48,6 +48,32 @@ describe('a way to a fronted port', () => {
     expect(problems).toEqual([]);
   });
 
+  it.each(['0.0.0.0', '[::]', '[::1]', '127.9.9.9', 'LocalHost', 'wiki.localhost', '[::ffff:7f00:1]', '[::ffff:0:0]'])(
+    'is found behind %s',
+    (name) => {
+      const services = [service('wiki/web', 1, ['127.0.0.1:3001']), service('other', 1, [`${name}:3001`])];
+      const hosts = [
+        host('wiki.test', [route('wiki.test', 'wiki/web', { gate })]),
+        host('other.test', [route('other.test', 'other')]),
+      ];
+      const { routing: result } = inherit(part({ hosts, services }));
+      expect(result.hosts[1]!.routes[0]!.gate?.app).toBe('wiki');
+    },
+  );
+
+  it('is none to the same port of another machine', () => {
+    const services = [
+      service('wiki/web', 1, ['127.0.0.1:3001']),
+      service('other', 1, ['[::ffff:a00:1]:3001', '0.0.0.1:3001']),
+    ];
+    const hosts = [
+      host('wiki.test', [route('wiki.test', 'wiki/web', { gate })]),
+      host('other.test', [route('other.test', 'other')]),
+    ];
+    const { routing: result } = inherit(part({ hosts, services }));
+    expect(result.hosts[1]!.routes[0]!.gate ?? null).toBeNull();
+  });
+
   it('by TCP opens to who is logged in, by TLS that passes or a raw fallback it is refused', () => {
     const tcp = { entrypoint: 'ssh', service: 'raw', terminate: null, origin: 'routers.tcp[0]' };
     const tls = { entrypoint: 'mux', service: 'raw', names: ['x.test'], origin: 'routers.tls[0]' };
