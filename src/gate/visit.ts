@@ -30,7 +30,9 @@ const ssoRefusals = {
 
 export async function answerVisit(request: VisitRequest, keeper: Gatekeeper): Promise<VisitReply> {
   const { method } = request;
-  const url = new URL(request.target, request.ownOrigin);
+  // Put together, not resolved: a target that begins with two slashes is a path (RFC 9112 §3.2.1), never another host.
+  const url = URL.parse(request.ownOrigin + request.target);
+  if (url === null) return plain(404, 'Page not found', 'There is no such page.');
   if (!url.pathname.startsWith(reservedPath)) return showDashboard(request, url, keeper);
   const name = url.pathname.slice(reservedPath.length);
   const reads = method === 'GET' || method === 'HEAD';

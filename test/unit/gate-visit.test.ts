@@ -358,3 +358,10 @@ describe('the dashboard', () => {
     expect(desk.asked).toEqual([{ topic: 'dashboard', ask: { session: session.row.hash, page: 'apps', order } }]);
   });
 });
+
+it.each(['//', '//[', '//a:99999/', '//x/.turnpike/login', '*'])(
+  '%s is no page of ours, and no bug',
+  async (target) => {
+    expect((await answerVisit(request({ target }), keeper)).status).toBe(404);
+  },
+);
