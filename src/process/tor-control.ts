@@ -20,6 +20,8 @@ export class TorControl {
   readonly #socket: Socket;
   #rest = '';
   #lines: string[] = [];
+  /** The command that was asked last. */
+  #asked = '';
   #waiting: { resolve: (lines: readonly string[]) => void; reject: (error: Error) => void } | null = null;
   #ended: Error | null = null;
 
@@ -28,6 +30,7 @@ export class TorControl {
     socket.setEncoding('latin1');
     socket.on('data', (text: string) => this.#read(text));
     socket.on('error', (error) => this.#end(error));
+    socket.on('timeout', () => socket.destroy(new Error(`Tor did not answer ${this.#asked}`)));
     socket.on('close', () => this.#end(new Error('Tor closed the control connection')));
   }
 
@@ -102,7 +105,8 @@ export class TorControl {
     if (this.#ended !== null) throw this.#ended;
     const lines = await new Promise<readonly string[]>((resolve, reject) => {
       this.#waiting = { resolve, reject };
-      this.#socket.setTimeout(answerMs, () => this.#socket.destroy(new Error(`Tor did not answer ${name}`)));
+      this.#asked = name;
+      this.#socket.setTimeout(answerMs);
       this.#socket.write(`${command}\r\n`, 'latin1');
     });
     this.#socket.setTimeout(0);
