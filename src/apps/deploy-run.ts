@@ -1,7 +1,7 @@
 // A deploy: one service after the other in sorted order, to the first failure.
 // Invariant: every step is in the journal before it is taken; a deploy that an earlier process began is finished when any of
 // it was decided, and undone when nothing was.
-import type { Fault } from '../base/fault.ts';
+import { Fault } from '../base/fault.ts';
 import type { AppService } from '../manifest/app.ts';
 import type { LaunchCheck, PortBackend } from '../runtime/runtime.ts';
 import { instanceDigest, modeOf } from './plan.ts';
@@ -10,7 +10,7 @@ import { interrupted, planReplacement, type Replacement, recover } from './repla
 import type { OnProgress, ServiceReport } from './reports.ts';
 import { routingServices } from './routing.ts';
 import { type RunGround, ServiceRun } from './service-run.ts';
-import type { ActiveService, AppsChange, Deploy, PlannedService, Revision } from './state.ts';
+import type { ActiveService, AppsChange, Deploy, Incarnation, PlannedService, Revision } from './state.ts';
 
 /** What a service's old generation still has to do, and what is already known of its replacement. */
 export interface ServiceOutcome {
@@ -186,7 +186,7 @@ export class DeployRun {
     this.outcomes.push({ report: { ...report, tookMs: Math.round(clock.monotonic() - begun) }, drains });
   }
 
-  #fail(end: Replacement): Deploy {
+  #fail(end: Replacement): Promise<Deploy> {
     const code = end.fault?.code ?? 'deploy-failed';
     const detail = this.outcomes.at(-1)?.report.detail ?? 'it failed';
     if (code === 'deploy-superseded') return this.#end('superseded', { code, detail });
@@ -194,18 +194,36 @@ export class DeployRun {
     return this.#end(untouched ? 'undone' : 'failed', { code, detail });
   }
 
-  #end(outcome: NonNullable<Deploy['outcome']>, fault: Deploy['fault']): Deploy {
-    const { book, clock, observer } = this.#ground;
+  async #end(outcome: NonNullable<Deploy['outcome']>, fault: Deploy['fault']): Promise<Deploy> {
+    const { book, clock, observer, traffic } = this.#ground;
     const deploy: Deploy = { ...this.deploy, outcome, fault, endedAt: clock.now() };
     const incarnation = book.incarnation(deploy.incarnation);
     const whole = outcome === 'done' && deploy.whole && incarnation !== null;
-    observer('write-end');
-    this.#adopt({
+    const change: AppsChange = {
       deploys: [deploy],
-      ...(whole ? { incarnations: [{ ...incarnation, active: deploy.revision }] } : {}),
-    });
+      // Read when it is written: another revision may be wanted since a publication was asked for.
+      get incarnations() {
+        return whole ? [{ ...book.incarnation(deploy.incarnation)!, active: deploy.revision }] : [];
+      },
+    };
+    observer('write-end');
+    if (whole && this.#movesPorts(incarnation)) {
+      try {
+        await traffic.move(change);
+      } catch (error) {
+        // What could not be published must not be active: nothing could be published beside it.
+        if (!(error instanceof Fault)) throw error;
+        return this.#end('failed', faultOf(error));
+      }
+    } else this.#adopt(change);
     observer('end');
     return deploy;
+  }
+
+  /** No service brings the ports of an app that runs outside: they are served as soon as the revision is active. */
+  #movesPorts({ active }: Incarnation): boolean {
+    const { app, number } = this.#revision;
+    return active !== number && app.external && app.ports.length > 0;
   }
 
   /** The journal's row, should this be what happened. */

@@ -49,12 +49,14 @@ export class RemoveRun {
     return deploy;
   }
 
-  /** One publication for all of it. */
+  /** One publication for all of it, ports of an app without services included. */
   async #withdraw(): Promise<Promise<unknown>> {
     const { book, traffic, retirements } = this.#ground;
     const active = book.activeOf(this.deploy.incarnation);
     const since = this.#now();
+    const incarnation = book.incarnation(this.deploy.incarnation)!;
     const moved = await traffic.move({
+      incarnations: [{ ...incarnation, active: null }],
       inactive: active,
       retiring: active.flatMap(({ incarnation, app, name: service, service: spec, instance }) =>
         instance === null ? [] : [{ incarnation, app, service, instance, spec, phase: 'draining' as const, since }],

@@ -5,7 +5,7 @@ import { Apps, type AppsSettings, type Manifest } from '../../src/apps/apps.ts';
 import { AppsBook } from '../../src/apps/book.ts';
 import type { Moved } from '../../src/apps/ports.ts';
 import { type AppGround, compose, noGround } from '../../src/apps/routing.ts';
-import type { AppsChange, AppsRows } from '../../src/apps/state.ts';
+import type { AppsChange, AppsRows, Incarnation } from '../../src/apps/state.ts';
 import { Fault } from '../../src/base/fault.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { App, AppService } from '../../src/manifest/app.ts';
@@ -100,6 +100,8 @@ export class AppWorld {
   readonly slow = new Set<number>();
   /** Moves of traffic that fail, by their count from now; 1: the next one. */
   failMoves = new Set<number>();
+  /** Moves that the publication refuses for what they would make of the apps. */
+  refused: (incarnations: readonly Incarnation[]) => boolean = () => false;
   /** Addresses that cannot be stopped. */
   readonly unstoppable = new Set<string>();
   /** Failed and answered exchanges of the generations that serve. */
@@ -209,6 +211,9 @@ export class AppWorld {
     this.#moves++;
     await Promise.resolve();
     if (this.failMoves.delete(this.#moves)) throw new Fault('publish-refused', 'a worker refused');
+    const changed = change.incarnations ?? [];
+    const others = book.apps().filter(({ id }) => changed.every((each) => each.id !== id));
+    if (this.refused([...others, ...changed])) throw new Fault('gate-refused', 'a way leads past its gate');
     const before = compose(this.file, book.active(), this.ground);
     const after = compose(this.file, book.activeAfter(change), this.ground);
     const instances = { ...Object.fromEntries(before.instances) };

@@ -20,6 +20,24 @@ function deploy(apps: Apps, over: Partial<Parameters<Apps['deploy']>[0]> = {}): 
   return apps.deploy({ ...request, ...over }, quiet);
 }
 
+/** `blog`, which runs outside and has a port for the gate. */
+const outside = (title: string): App =>
+  app('blog', [], {
+    external: true,
+    display: { title, version: null, description: null, upstream: null, launch: [], extensions: {} },
+    ports: [
+      {
+        host: 3000,
+        container: 3000,
+        protocol: 'tcp',
+        binds: ['127.0.0.1'],
+        auth: 'local',
+        rationale: null,
+        sessionPassthrough: false,
+      },
+    ],
+  });
+
 async function end<T>(world: AppWorld, promise: Promise<T>): Promise<T> {
   let over = false;
   const watched = promise.finally(() => {
@@ -209,6 +227,29 @@ describe('a deploy', () => {
     const { world, apps } = await deployed(app('blog', [], { external: true }));
     expect(apps.activeApps().map((each) => each.app.name)).toEqual(['blog']);
     expect(world.served).toEqual({});
+  });
+
+  test('of an app that runs outside is judged with its ports before it is active, and refused with them', async () => {
+    const world = new AppWorld(new HandClock());
+    const apps = world.supervisor();
+    world.refused = (incarnations) => incarnations.some(({ active }) => active === 1);
+    apps.apply(manifest(outside('3000')), false);
+    const report = await end(world, deploy(apps));
+    expect(report).toMatchObject({ outcome: 'failed', fault: { code: 'gate-refused' } });
+    expect(apps.activeApps()).toEqual([]);
+    apps.apply(manifest(outside('3001')), false);
+    expect((await end(world, deploy(apps))).outcome).toBe('done');
+    expect(apps.activeApps().map(({ revision }) => revision)).toEqual([2]);
+    const moves = world.countMoves();
+    expect((await end(world, deploy(apps))).outcome).toBe('done');
+    expect(world.countMoves()).toBe(moves);
+    apps.apply(manifest(outside('3002')), false);
+    world.refused = () => {
+      apps.apply(manifest(outside('wanted meanwhile')), false);
+      return false;
+    };
+    expect((await end(world, deploy(apps))).outcome).toBe('done');
+    expect(apps.book.app('blog')).toMatchObject({ active: 3, desired: 4 });
   });
 
   test('waits for an app that it needs', async () => {
@@ -404,6 +445,13 @@ describe('remove', () => {
     expect(fresh?.id).not.toBe(old?.id);
     expect((await apps.prune('blog')).map(({ id }) => id)).toEqual([old?.id]);
     await expect(apps.prune('blog')).rejects.toThrow('has left anything behind');
+  });
+
+  test('takes the ports along: a publication that refuses them does not refuse their end', async () => {
+    const { world, apps } = await deployed(outside('3000'));
+    world.refused = (incarnations) => incarnations.some(({ active }) => active !== null);
+    expect((await end(world, apps.remove('blog', quiet))).outcome).toBe('done');
+    expect(apps.book.apps()).toEqual([]);
   });
 });
 
