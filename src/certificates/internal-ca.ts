@@ -11,7 +11,7 @@ import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import { canonicalPattern } from '../model/host.ts';
 import type { Certificate } from '../model/snapshot.ts';
-import { renewalTime } from './renewal.ts';
+import { isDue } from './renewal.ts';
 import { fingerprintOf, issueCertificate } from './x509.ts';
 
 const dayMs = 86_400_000;
@@ -80,19 +80,21 @@ export class InternalCa {
 
   /**
    * A leaf for a canonical host, one-label wildcard or IP literal, the same one until two thirds of its validity have
-   * passed. The caller asks for configured names only. Throws `certificate-unusable`.
+   * passed, or the clock was set to before it. The caller asks for configured names only. Throws `certificate-unusable`.
    */
   leafFor(name: string): Promise<Certificate> {
     const leaf = this.#leaves.get(name);
-    if (leaf !== undefined && this.#clock.now() < renewalTime(leaf.notBefore, leaf.notAfter)) {
-      return Promise.resolve(leaf);
-    }
+    if (leaf !== undefined && !this.#isDue(leaf.notBefore, leaf.notAfter)) return Promise.resolve(leaf);
     let signing = this.#signing.get(name);
     if (signing === undefined) {
       signing = this.#sign(name).finally(() => this.#signing.delete(name));
       this.#signing.set(name, signing);
     }
     return signing;
+  }
+
+  #isDue(notBefore: number, notAfter: number): boolean {
+    return isDue(notBefore, notAfter, this.#root.certificate.validFromDate.getTime(), this.#clock.now());
   }
 
   async #sign(name: string): Promise<Certificate> {
@@ -133,7 +135,7 @@ export class InternalCa {
   #renewIntermediate(): Promise<void> {
     if (this.#renewing === null) {
       const { validFromDate, validToDate } = this.#intermediate.certificate;
-      if (this.#clock.now() < renewalTime(validFromDate.getTime(), validToDate.getTime())) return Promise.resolve();
+      if (!this.#isDue(validFromDate.getTime(), validToDate.getTime())) return Promise.resolve();
       this.#renewing = makeIntermediate(this.#directory, this.#root, this.#clock)
         .then((pair) => {
           this.#intermediate = pair;

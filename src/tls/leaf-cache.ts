@@ -26,12 +26,12 @@ export class LeafCache {
     this.#clock = clock;
   }
 
-  /** A leaf that may be used now, or null. One that is past two thirds of its validity is renewed meanwhile. */
+  /** A leaf that may be used now, or null. One past two thirds of its validity, or not valid yet, is renewed meanwhile. */
   get(name: string): Certificate | null {
     const leaf = this.#leaves.get(name);
     if (leaf === undefined) return null;
     const now = this.#clock.now();
-    if (now >= leaf.renewAt) void this.request(name);
+    if (now >= leaf.renewAt || now < leaf.certificate.notBefore) void this.request(name);
     return now < leaf.certificate.notAfter ? leaf.certificate : null;
   }
 

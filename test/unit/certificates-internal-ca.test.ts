@@ -24,8 +24,11 @@ const start = Date.UTC(2026, 5, 1, 12);
 
 /** A clock that begins in 2026, so that dates look like dates. */
 class Calendar extends HandClock implements Clock {
+  /** By how much it is wrong. */
+  aheadMs = 0;
+
   override now(): number {
-    return start + super.now();
+    return start + super.now() + this.aheadMs;
   }
 }
 
@@ -161,6 +164,31 @@ describe('a leaf', () => {
     clock.advance(3651 * dayMs);
     await expect(ca.leafFor('a.test')).rejects.toThrow(/root .* expired on/);
     expect(at(join(directory, 'root.pem'))).toBe(ca.rootPem);
+  });
+
+  it('that a clock which ran fast has dated into the future is replaced, and so is its intermediate', async () => {
+    const directory = newDirectory();
+    const clock = new Calendar();
+    await InternalCa.open(directory, clock);
+    rmSync(join(directory, 'intermediate.pem'));
+    clock.aheadMs = 30 * dayMs;
+    const ca = await InternalCa.open(directory, clock);
+    const ahead = await ca.leafFor('a.test');
+    clock.aheadMs = 0;
+    const leaf = await ca.leafFor('a.test');
+    expect(leaf.id).not.toBe(ahead.id);
+    expect(leaf.notBefore).toBeLessThan(clock.now());
+    expect(await verify(directory, leaf.chain, clock.now())).toMatch(/: OK/);
+    expect((await ca.leafFor('a.test')).id).toBe(leaf.id);
+  });
+
+  it('is not signed again and again while the root itself is of a time to come', async () => {
+    const clock = new Calendar();
+    clock.aheadMs = 3 * dayMs;
+    const ca = await InternalCa.open(newDirectory(), clock);
+    clock.aheadMs = 0;
+    const leaf = await ca.leafFor('a.test');
+    expect((await ca.leafFor('a.test')).id).toBe(leaf.id);
   });
 
   it('is for a host, a wildcard or an address and for nothing else', async () => {

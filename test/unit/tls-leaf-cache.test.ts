@@ -7,10 +7,11 @@ function cacheWith(validForMs: number) {
   const clock = new HandClock();
   const asked: string[] = [];
   let broken = false;
+  let aheadMs = 0;
   const cache = new LeafCache(async (name) => {
     asked.push(name);
     if (broken) throw new Error('the CA is away');
-    const notBefore = clock.now();
+    const notBefore = clock.now() + aheadMs;
     return {
       id: `${name} ${asked.length}`,
       source: 'internal',
@@ -28,6 +29,9 @@ function cacheWith(validForMs: number) {
     asked,
     setBroken: (value: boolean) => {
       broken = value;
+    },
+    setAhead: (ms: number) => {
+      aheadMs = ms;
     },
   };
 }
@@ -52,6 +56,19 @@ describe('the leaves that a worker keeps', () => {
     expect(cache.get('a.test')?.id).toBe('a.test 1');
     await cache.request('a.test');
     expect(cache.get('a.test')?.id).toBe('a.test 2');
+    expect(asked.length).toBe(2);
+  });
+
+  it('are asked for anew when they are dated into the future, by a clock that was wrong', async () => {
+    const { cache, asked, setAhead } = cacheWith(900);
+    setAhead(10_000);
+    await cache.request('a.test');
+    setAhead(0);
+    cache.get('a.test');
+    expect(asked.length).toBe(2);
+    await cache.request('a.test');
+    expect(cache.get('a.test')?.id).toBe('a.test 2');
+    cache.get('a.test');
     expect(asked.length).toBe(2);
   });
 
