@@ -103,6 +103,8 @@ function toLogin(head: RequestHead, match: HostMatch, visitor: RequestVisitor): 
 function loginElsewhere({ plans, plan, host, port }: HostMatch, { secure }: RequestVisitor): string | null {
   // A cookie counts on every port of its name: one login serves them all, right where somebody comes to.
   if (plan?.entry.host.tls === 'either') return null;
+  // The login leads back to names that are ours, and those of the catch-all are anybody's.
+  if (plan?.entry.host.pattern === '*') return null;
   const name = plans.gatePart.settings.host;
   if (name === null || name === host) return null;
   const endpoint = plans.httpsEndpointOf(name);

@@ -3,6 +3,7 @@
 
 import { findHost, type HostEntry, pathCovers, type RoutingTable } from '../model/routing-table.ts';
 import type { GatePart, PartName, RateLimit, Route } from '../model/snapshot.ts';
+import { judgePlaintext } from '../model/tls-policy.ts';
 import type { Compiled, Participant } from '../traffic/traffic.ts';
 import { type TrustedAddresses, trustedAddresses } from './client-address.ts';
 import { pathsDecide, RouteGuard } from './guard.ts';
@@ -71,12 +72,18 @@ export class Plans {
     return entry === null ? null : httpsEndpoint(entry.host, name, table, snapshot.parts.certificates);
   }
 
-  /** A login may lead back there: it is a name with an app of the gate, on a port of ours. */
+  /**
+   * A login may lead back there, with a code for a session: it is a name with an app of the gate, on a port of ours. Names
+   * that only the catch-all takes are anybody's, and what would not be served in plaintext gets no code in the clear.
+   */
   isGatedOrigin({ protocol, hostname, port }: URL): boolean {
     const { table } = this.compiled;
     const host = findHost(table.reserved, hostname)?.host;
-    if (host === undefined || !isGated(host.routes)) return false;
-    if (protocol !== 'https:' && host.tls === 'always') return false;
+    if (host === undefined || host.pattern === '*' || !isGated(host.routes)) return false;
+    if (protocol !== 'https:') {
+      const endpoint = this.httpsEndpointOf(hostname) !== null;
+      if (judgePlaintext(host.tls, endpoint, table.part.settings.redirect, false) !== 'serve') return false;
+    }
     if (port === '') return true;
     return host.entrypoints.some((name) => {
       const entrypoint = table.entrypoints.get(name)?.entrypoint;

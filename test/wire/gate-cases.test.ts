@@ -6,7 +6,15 @@ import type { GateSettings, RouteGate } from '../../src/model/snapshot.ts';
 import { closeH2Connections } from '../support/h2-frames.ts';
 import { type Answer, closeRawClients, fieldValue, RawClient } from '../support/raw-client.ts';
 import { type Line, Recorder, valuesOf } from '../support/recorder.ts';
-import { host, noCertificates, route, routing, service } from '../support/routing.ts';
+import {
+  entrypoint,
+  host,
+  noCertificates,
+  route,
+  routing,
+  settings as routingSettings,
+  service,
+} from '../support/routing.ts';
 import { Requester, type Transport } from '../support/transports.ts';
 import { until } from '../support/wait.ts';
 import { acceptHandshake, decodeWsFrames, echoScript, encodeWsFrame, handshake } from '../support/websocket-frames.ts';
@@ -835,4 +843,82 @@ it('behind a trusted proxy that ends TLS, cookies are those of https; nobody els
   expect(await page()).toMatch(/^turnpike_visit=[^;]+; Path=\/; Max-Age=3600; HttpOnly; SameSite=Lax$/);
   edge.trustedPeer = true;
   expect(await page()).toMatch(/^__Host-turnpike_visit=[^;]+; Path=\/; Max-Age=3600; HttpOnly; SameSite=Lax; Secure$/);
+});
+
+describe('the login for other names', () => {
+  const both = [entrypoint('web'), entrypoint('secure', { port: 8443, protocol: 'https' })];
+  const entrypoints = ['web', 'secure'];
+  const gated = (name: string) => [route(name, 'app', { gate: gate(name) })];
+  const names = ['tls.test', 'always.test'];
+  const certificate = { id: 'c', source: 'static', origin: 'test', names, notBefore: 0, notAfter: 4e12 } as const;
+
+  function publishLogin(redirect = true): void {
+    const shared = [
+      host('login.test', [route('login.test', '', { action: { kind: 'gate' } })]),
+      host('plain.test', gated('plain.test')),
+      host('tls.test', gated('tls.test'), { entrypoints }),
+      host('always.test', gated('always.test'), { entrypoints, tls: 'always' }),
+      host('*.wild.test', gated('*.wild.test')),
+      host('*', gated('*'), { entrypoints }),
+    ];
+    const services = [service('app', 1, [app.address])];
+    edge.publish(
+      routing({ hosts: shared, services, entrypoints: both, settings: { ...routingSettings, redirect } }),
+      { ...noCertificates, certificates: [{ ...certificate, chain: '', key: '' }] },
+      { overrides: {}, settings: { ...defaultGateSettings, host: 'login.test' } },
+    );
+  }
+
+  /** Where somebody who is logged in is led, with the mark of whoever wrote the link. */
+  async function leads(to: string): Promise<string | null> {
+    const path = `/.turnpike/login?rd=${encodeURIComponent(to)}&v=${'a'.repeat(43)}`;
+    const id = edge.gate.session('leads', 'anna', { host: 'login.test' });
+    return fieldValue(await ask('login.test', path, [cookieOf(id)]), 'location');
+  }
+
+  beforeAll(() => {
+    edge.gate.answer = ({ topic }) => (topic === 'handOver' ? { code: 'c'.repeat(43) } : null);
+    publishLogin();
+  });
+
+  afterAll(() => {
+    edge.gate.answer = () => null;
+    publish();
+  });
+
+  it.each(['http://plain.test', 'https://tls.test', 'https://always.test', 'https://a.wild.test'])(
+    'hands its code to %s',
+    async (origin) => {
+      expect(await leads(`${origin}/x`)).toBe(`${origin}/.turnpike/callback?code=${'c'.repeat(43)}`);
+    },
+  );
+
+  it.each(['http://evil.test', 'https://evil.test', 'http://evil.test:8080', 'https://192.0.2.66:8443'])(
+    'gives none to %s, which the catch-all alone would take',
+    async (origin) => {
+      expect(await leads(`${origin}/x`)).toBe('/');
+    },
+  );
+
+  it('gives none in the clear to a name that is not served in the clear', async () => {
+    expect([await leads('http://tls.test/x'), await leads('http://tls.test:8080/x')]).toEqual(['/', '/']);
+    expect(await leads('http://always.test/x')).toBe('/');
+    publishLogin(false);
+    expect(await leads('http://tls.test/x')).toMatch(/^http:\/\/tls\.test\/\.turnpike\/callback/);
+    expect(await leads('http://always.test/x')).toBe('/');
+    publishLogin();
+  });
+
+  it('is on the name itself where the catch-all takes it', async () => {
+    const page: Line[] = [
+      ['Accept', 'text/html'],
+      ['Sec-Fetch-Mode', 'navigate'],
+      ['Sec-Fetch-Dest', 'document'],
+    ];
+    const location = async (name: string): Promise<string | null> =>
+      fieldValue(await ask(name, '/x', page), 'location');
+    expect(await location('plain.test')).toMatch(/^http:\/\/login\.test\/\.turnpike\/login\?rd=/);
+    expect(await location('any.test')).toBe('/.turnpike/login?rd=%2Fx');
+    expect((await ask('any.test', '/.turnpike/login?rd=%2Fx')).status).toBe(200);
+  });
 });
