@@ -1,6 +1,15 @@
 // The life cycle on a hand clock with a CA in memory: public reports of ACME clients that ordered too much, too little, or lost
 // what they had.
-import { chmodSync, existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AcmeFailure } from '../../src/certificates/acme/failure.ts';
@@ -297,6 +306,26 @@ describe('the store', () => {
     expect(ca.orders).toHaveLength(1);
     expect(node.renewals.storeTrouble).toContain('read-only');
     broken = false;
+    await world.pass(hour);
+    expect(node.renewals.storeTrouble).toBeNull();
+    expect(ca.orders).toHaveLength(2);
+  });
+
+  it('that is empty of a sudden is not mounted: what is held is kept and served, and nothing is ordered', async () => {
+    const node = await start(['a.test']);
+    await world.idle();
+    const away = `${world.directory}.away`;
+    renameSync(world.directory, away);
+    mkdirSync(world.directory, { mode: 0o700 });
+    await world.pass(2 * hour);
+    expect(served(node)).toEqual(['a.test']);
+    expect(ca.orders).toHaveLength(1);
+    expect(node.renewals.storeTrouble).toContain('is it mounted?');
+    await world.pass(70 * day);
+    expect(served(node)).toEqual(['a.test']);
+    expect(ca.orders).toHaveLength(1);
+    rmSync(world.directory, { recursive: true });
+    renameSync(away, world.directory);
     await world.pass(hour);
     expect(node.renewals.storeTrouble).toBeNull();
     expect(ca.orders).toHaveLength(2);

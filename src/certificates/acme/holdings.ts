@@ -72,7 +72,10 @@ export class Holdings {
     const known = (id: string): Version | null => this.#entries.get(id)?.stored.version ?? null;
     const problems: string[] = [];
     const seen = new Set<string>();
-    for (const { id, current, problems: broken } of await this.#store.certificates(known)) {
+    const entries = await this.#store.certificates(known);
+    // Whoever removes the last entry leaves a stamp.
+    if (stamp === '' && entries.length === 0 && this.#hasSaved) throw new Error('it is empty: is it mounted?');
+    for (const { id, current, problems: broken } of entries) {
       seen.add(id);
       problems.push(...broken);
       const before = this.#entries.get(id);
@@ -115,6 +118,10 @@ export class Holdings {
 
   get unsaved(): boolean {
     return [...this.#entries.values()].some(({ unsaved }) => unsaved !== null);
+  }
+
+  get #hasSaved(): boolean {
+    return [...this.#entries.values()].some(({ unsaved }) => unsaved === null);
   }
 
   async saveUnsaved(term: number): Promise<void> {
