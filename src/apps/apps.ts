@@ -161,7 +161,11 @@ export class Apps {
     const revision = this.#newRevision(known, manifest, 'apply');
     this.#check(revision);
     const answer = { app: app.name, diff: diffApps(wanted?.app ?? null, app), isNew: known === null };
-    if (wanted?.digest === revision.digest) return { ...answer, revision: wanted.number, outcome: 'unchanged' };
+    // A watched file is read again whenever anything happens beside it: only what changed in it undoes a rollback.
+    const before = manifest.watched && known !== null ? (this.#lastApplied(known.id) ?? wanted) : wanted;
+    if (wanted !== null && before?.digest === revision.digest) {
+      return { ...answer, diff: [], revision: wanted.number, outcome: 'unchanged' };
+    }
     if (dryRun) return { ...answer, revision: revision.number, outcome: 'dry-run' };
     this.#keepRevision(known, revision);
     this.#options.log.info('app-applied', { app: app.name, revision: revision.number, changes: answer.diff });
@@ -253,6 +257,11 @@ export class Apps {
     return earlier.findLast(({ digest }) => digest !== current?.digest) ?? null;
   }
 
+  /** What its manifest last said; a rollback is of another mind. */
+  #lastApplied(incarnation: string): Revision | null {
+    return this.book.revisions(incarnation).findLast(({ why }) => why === 'apply') ?? null;
+  }
+
   /** Addresses that the operator named when this revision was last deployed. */
   #givenOf({ id }: Incarnation, revision: number): ReadonlyMap<string, readonly PortBackend[]> {
     const deploy = this.book.deploysOf(id).findLast((each) => each.revision === revision && each.outcome === 'done');
@@ -289,6 +298,7 @@ export class Apps {
     const { incarnation: id, app, number: desired, at } = revision;
     const born = { id, name: app.name, createdAt: at, removedAt: null, active: null, leftovers: [] };
     const inUse = new Set([known?.active, ...this.book.activeOf(id).map((each) => each.revision)]);
+    if (revision.why !== 'apply') inUse.add(this.#lastApplied(id)?.number);
     const all = this.book.revisions(id);
     const kept = new Set([...all, revision].slice(-this.#options.settings().history));
     this.#write({

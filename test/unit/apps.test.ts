@@ -80,6 +80,24 @@ describe('apply', () => {
     expect(world.served).toEqual({});
   });
 
+  test('a watched manifest that did not change does not undo a rollback, one that did is stored', async () => {
+    const { world, apps } = await deployed();
+    const watched = (version: string) => ({ ...manifest(blog(version)), watched: true });
+    apps.apply(watched('two'), false);
+    await end(world, deploy(apps));
+    await end(world, apps.rollback('blog', 1, false, quiet));
+    expect(apps.apply(watched('two'), false)).toMatchObject({ outcome: 'unchanged', revision: 3, diff: [] });
+    expect(apps.apply(manifest(blog('two')), true).outcome).toBe('dry-run');
+    expect(apps.apply(watched('three'), false)).toMatchObject({ outcome: 'stored', revision: 4 });
+    expect(apps.apply(watched('two'), false)).toMatchObject({ outcome: 'stored', revision: 5 });
+    world.settings = { autoRollback: false, history: 2 };
+    for (let i = 0; i < 3; i++) {
+      await end(world, apps.rollback('blog', apps.book.app('blog')?.active ?? 0, false, quiet));
+    }
+    expect(apps.book.revisions(apps.book.app('blog')!.id).map(({ number }) => number)).toEqual([3, 5, 7, 8]);
+    expect(apps.apply(watched('two'), false).outcome).toBe('unchanged');
+  });
+
   test('a host of another app is refused with both owners, and nothing is stored', async () => {
     const { world, apps } = await deployed();
     const rival = app('shop', [webService('web', 'blog.test')]);
