@@ -3,22 +3,8 @@
 // make one of; ours are set only for an identity that was proven.
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
+import { isClaim, isOwnClaim } from '../message/identity-claims.ts';
 import type { Identity } from './credentials.ts';
-
-/** Names by which other gates tell apps who asks. */
-const claims: ReadonlySet<string> = new Set([
-  'remote-user',
-  'remote-name',
-  'remote-email',
-  'remote-groups',
-  'x-remote-user',
-  'x-forwarded-user',
-  'x-forwarded-email',
-  'x-forwarded-groups',
-  'x-forwarded-preferred-username',
-  'x-webauth-user',
-]);
-const claimFamilies = ['x-turnpike-', 'x-auth-request-'];
 
 export function removeClaims(fields: Fields): void {
   const { ids, names } = fields;
@@ -31,7 +17,7 @@ export function removeClaims(fields: Fields): void {
 export function removeOwnClaims(fields: Fields): void {
   const { ids, names } = fields;
   for (let i = 0; i < ids.length; i++) {
-    if (ids[i] === FieldId.Other && spelled(names[i]!).startsWith('x-turnpike-')) ids[i] = FieldId.Removed;
+    if (ids[i] === FieldId.Other && isOwnClaim(names[i]!)) ids[i] = FieldId.Removed;
   }
 }
 
@@ -51,16 +37,4 @@ export function setIdentity(fields: Fields, identity: Identity, app: string): vo
   fields.pushSafe('X-Turnpike-User', identity.user, FieldId.Other);
   fields.pushSafe('X-Turnpike-Role', identity.role, FieldId.Other);
   fields.pushSafe('X-Turnpike-App', app, FieldId.Other);
-}
-
-function isClaim(name: string): boolean {
-  const lower = spelled(name);
-  return lower !== '' && (claims.has(lower) || claimFamilies.some((family) => lower.startsWith(family)));
-}
-
-/** In the one spelling of the lists; '' for a name that begins like none of them. */
-function spelled(name: string): string {
-  const first = name.charCodeAt(0) | 0x20;
-  if (first !== 0x78 && first !== 0x72) return '';
-  return name.toLowerCase().replace(/[_.]/g, '-');
 }

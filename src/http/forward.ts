@@ -193,7 +193,10 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
   requestEnd(trailers: Fields | null): void {
     const backend = this.#backend;
     if (backend === null) return;
-    if (trailers !== null) this.#exchange.bodyTaken = true;
+    if (trailers !== null) {
+      this.#exchange.bodyTaken = true;
+      this.#plan.guard?.prepareRequestTrailers(trailers);
+    }
     backend.sendEnd(trailers === null ? null : allowedTrailers(trailers));
     if (this.#phase === 'sending') this.#setDeadline(this.#plan.route.limits.backendHeadTimeoutMs);
   }

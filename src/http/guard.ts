@@ -55,6 +55,12 @@ export class RouteGuard {
     if (pass !== null) for (const [name, value] of pass.vouched) fields.add(name, value);
   }
 
+  /** What only the other program may say is not said at the end either. Claims are no trailers on any route. */
+  prepareRequestTrailers(fields: Fields): void {
+    const { forwardAuth } = this.#settings;
+    if (this.gate !== null && forwardAuth !== null) removeSpelled(fields, forwardAuth.copyHeaders);
+  }
+
   /** @param host  canonical host of the request */
   prepareResponse(fields: Fields, connection: ConnectionFacts, host: string): void {
     if (fields.has(FieldId.SetCookie)) this.#foreignCookies.value += dropForeignSetCookies(fields);

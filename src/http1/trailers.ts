@@ -2,6 +2,7 @@
 // Invariant: a trailer never changes how a message is framed, routed, authenticated, cached or decoded.
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
+import { isClaim } from '../message/identity-claims.ts';
 
 const denied = new Set([
   // framing and connection
@@ -62,7 +63,9 @@ const denied = new Set([
 function isDenied(name: string): boolean {
   // `_` becomes `-` in CGI-style environments, so both spellings are one name to many backends.
   const lower = name.toLowerCase().replaceAll('_', '-');
-  return denied.has(lower) || lower.startsWith('x-forwarded-') || lower.startsWith(':');
+  if (denied.has(lower) || lower.startsWith('x-forwarded-') || lower.startsWith(':')) return true;
+  // Who asks is said in the head: servers that merge trailers into it would take this for ours.
+  return isClaim(name);
 }
 
 /** Marks the lines that must not travel as trailers `Removed`. Returns null when none is left. */

@@ -34,6 +34,17 @@ const denied: readonly Line[] = [
   ['Max-Forwards', '1'],
   ['Vary', '*'],
   ['Strict-Transport-Security', 'max-age=0'],
+  ['X-Turnpike-User', 'evil'],
+  ['x_turnpike_role', 'evil'],
+  ['X.Turnpike.App', 'evil'],
+  ['Remote-User', 'evil'],
+  ['Remote_Groups', 'evil'],
+  ['remote.email', 'evil'],
+  ['X-Remote-User', 'evil'],
+  ['X.Forwarded.User', 'evil'],
+  ['X-Auth-Request-Email', 'evil'],
+  ['X_Auth_Request_User', 'evil'],
+  ['X-WEBAUTH-USER', 'evil'],
 ];
 /** Of one hop, or of the framing: over HTTP/1.1 they may be dropped or refused, over HTTP/2 they are malformed. */
 const hopByHop: readonly Line[] = [

@@ -127,6 +127,25 @@ describe('a request that brings nothing of ours', () => {
     },
   );
 
+  it.each(['h1', 'h2c'] as const)('says nothing in the name of the program in its trailers [%s]', async (transport) => {
+    say = agrees;
+    const trailers: Line[] = [
+      ['X-Sum', '9'],
+      ['X-Group', 'forged'],
+      ['x_group', 'forged'],
+      ['Remote.User', 'forged'],
+      ['X-Turnpike-User', 'forged'],
+    ];
+    for (const name of ['gated.test', 'open.test']) {
+      const live = await requester(transport).open({ method: 'POST', host: name });
+      await live.send('ok');
+      live.end(trailers);
+      expect((await live.answer()).status).toBe(200);
+      expect(app.last.body.toString()).toBe('ok');
+      expect(app.last.trailers.map(([field, value]) => [field.toLowerCase(), value])).toEqual([['x-sum', '9']]);
+    }
+  });
+
   it('is told what the program says, and no byte of it reaches the app', async () => {
     say = (_, response) => {
       response.writeHead(302, {
