@@ -140,6 +140,33 @@ describe('the plan', () => {
     expect(planned({ journal: refused, held: held1 }).due).toMatchObject([{ replaces: false }]);
   });
 
+  it('takes a renewal for exempt from limits only inside the window that the CA announced', () => {
+    const announcedFrom = (start: number, end: number): Journal => {
+      const window = { start, end };
+      const announced = { certificate: 'f00d', window, explanationUrl: null, checkedAt: now, askAgainAt: now + hour };
+      const orders = [1, 2, 3, 4, 5].map((n) => {
+        return { at: now - n * hour, directory: le, names: ['a.test'], exempt: false, certificate: true };
+      });
+      return withTarget({ ...emptyJournal, orders }, 'a.test', { announced });
+    };
+    const forced = new Set(['a.test']);
+    const of = (journal: Journal) => planned({ journal, held: { 'a.test': held(day) }, forced }).rows[0]!;
+    const inside = of(announcedFrom(now - hour, now + hour));
+    expect(inside).toMatchObject({ replaces: true, exempt: true, at: now });
+    for (const [from, to] of [
+      [now + hour, now + 2 * hour],
+      [now - 2 * hour, now - hour],
+    ] as const) {
+      const outside = of(announcedFrom(from, to));
+      expect(outside).toMatchObject({ replaces: true, exempt: false });
+      expect(outside.at).toBeGreaterThan(now + 6 * day);
+    }
+    // A clock that is known to be behind is not the one that the CA looks at.
+    const behind = { 'a.test': held(day, 90 * day, { lagMs: 90 * minute }) };
+    const late = planned({ journal: announcedFrom(now + hour, now + 2 * hour), held: behind, forced });
+    expect(late.rows[0]).toMatchObject({ exempt: true, at: now });
+  });
+
   it('waits for a pause of its own, less in an emergency, not at all when an operator asks', () => {
     const journal = withTarget(emptyJournal, 'a.test', {
       pause: pause(5 * hour),

@@ -49,7 +49,7 @@ export async function attempt(
   const held = holdings.get(id)?.certificate ?? null;
   if (held === null && !(await passesPreflight(target, lease, signal, deps))) return;
   const now = clock.now();
-  const order = { at: now, directory: directory.url, names, exempt: row.replaces, certificate: true };
+  const order = { at: now, directory: directory.url, names, exempt: row.exempt, certificate: true };
   notebook.note((journal) => withTarget(withOrder(journal, order), id, { lastAttempt: now }));
   await notebook.flush(lease.term);
   const tried: Attempt = {

@@ -13,7 +13,7 @@ export interface OrderRecord {
   readonly directory: string;
   /** Canonical, sorted. */
   readonly names: readonly string[];
-  /** A renewal that the CA's renewal information announced: no limit counts it (RFC 9773 §5, and the CA's own rules). */
+  /** A renewal inside the window that the CA's renewal information announced: no limit counts it (RFC 9773 §5, and the CA's own rules). */
   readonly exempt: boolean;
   /** False once it is certain that no certificate came of it. */
   readonly certificate: boolean;

@@ -4,7 +4,7 @@
 
 import { authorityState, type Journal, type Pause, pauseAt, type TargetState, targetState } from './journal.ts';
 import { type Room, roomFor } from './ledger.ts';
-import { dueTime, type Urgency, urgencyOf, type Validity } from './renewal-time.ts';
+import { type AnnouncedWindow, dueTime, type Urgency, urgencyOf, type Validity } from './renewal-time.ts';
 
 export interface Target {
   /** Of its entry in the store. */
@@ -44,6 +44,8 @@ export interface PlanRow {
   readonly directory: string | null;
   /** The CA announced this renewal, so it is named as the successor of the one that is held. */
   readonly replaces: boolean;
+  /** The CA counts it against no limit: a successor inside the window that was announced. */
+  readonly exempt: boolean;
   /** A sentence without its full stop. */
   readonly why: string;
 }
@@ -83,7 +85,7 @@ function rowOf(target: Target, situation: Situation): PlanRow {
   const state = targetState(journal, id);
   const found = situation.held.get(id);
   const held = found === undefined || state.revoked === found.certificate.id ? null : found;
-  const none = (why: string): PlanRow => ({ ...base, at: null, directory: null, replaces: false, why });
+  const none = (why: string): PlanRow => ({ ...base, at: null, directory: null, replaces: false, exempt: false, why });
   const urgency: PlanRow['urgency'] = held === null ? 'missing' : urgencyOf(held.certificate, now + held.lagMs);
   const base = { id, names, urgency };
   const isForced = forced.has(id);
@@ -96,15 +98,24 @@ function rowOf(target: Target, situation: Situation): PlanRow {
   const pause = effectivePause(state, urgency, isForced, now);
   const start = Math.max(due.at, pause?.until ?? 0);
   const announced = held !== null && isAnnounced(held, state);
+  const inWindow = announced && isWithin(state.announced?.window ?? null, Math.max(now, start) + held.lagMs);
   const options = target.directories.map((directory): Option => {
     // What is announced by one CA says nothing to another.
     const replaces = announced && held.directory === directory;
-    return { directory, replaces, ...whenAt(directory, target, replaces, start, situation) };
+    const exempt = replaces && inWindow;
+    return { directory, replaces, exempt, ...whenAt(directory, target, exempt, start, situation) };
   });
   const chosen = choose(options, state.failures, urgency, start);
-  const { directory, replaces, at } = chosen;
+  const { directory, replaces, exempt, at } = chosen;
   const waiting = chosen.why ?? (pause !== null && pause.until > due.at ? pause.why : null);
-  return { ...base, at, directory, replaces, why: waiting === null ? due.why : `${due.why}; waits: ${waiting}` };
+  return {
+    ...base,
+    at,
+    directory,
+    replaces,
+    exempt,
+    why: waiting === null ? due.why : `${due.why}; waits: ${waiting}`,
+  };
 }
 
 /** Null: it needs a certificate of its own. */
@@ -150,12 +161,13 @@ function effectivePause(state: TargetState, urgency: PlanRow['urgency'], forced:
 interface Option extends Room {
   readonly directory: string;
   readonly replaces: boolean;
+  readonly exempt: boolean;
 }
 
 function whenAt(
   directory: string,
   { id, names }: Target,
-  replaces: boolean,
+  exempt: boolean,
   start: number,
   { journal, now }: Situation,
 ): Room {
@@ -166,7 +178,7 @@ function whenAt(
   for (const pause of [ofCa, ofName]) {
     if (pause !== null && pause.until > latest.at) latest = { at: pause.until, why: pause.why };
   }
-  const room = roomFor(journal, names, directory, replaces, now);
+  const room = roomFor(journal, names, directory, exempt, now);
   return room.at > latest.at ? room : latest;
 }
 
@@ -177,6 +189,11 @@ function choose(options: readonly Option[], failures: number, urgency: PlanRow['
   const [first] = inTurn;
   if (first!.at <= start || (urgency === 'calm' && failures < failuresBeforeNext)) return first!;
   return inTurn.reduce((a, b) => (b.at < a.at ? b : a));
+}
+
+/** Before and after it a renewal is one like any other. */
+function isWithin(window: AnnouncedWindow | null, at: number): boolean {
+  return window !== null && window.start <= at && at <= window.end;
 }
 
 /** The CA has said when, and this successor is named for the first time. */
