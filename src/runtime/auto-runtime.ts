@@ -1,13 +1,14 @@
 // `runtime = "auto"`: an engine for what is an image, the operator's commands for what he runs himself.
-// Invariant: a service with a command or an address of its own never becomes a container; once an engine has run something
-// here it is asked about every instance, so that an engine that is away for a moment is not taken for "nothing runs".
+// Invariant: a service with a command or an address of its own never becomes a container; what an instance is was decided
+// when it was started, whatever is declared since; once an engine has run something here it is asked about every instance
+// that no command began, so that an engine that is away for a moment is not taken for "nothing runs".
 import { Fault } from '../base/fault.ts';
 import type { ProbeResult } from '../switchover/probe-result.ts';
-import type { Processes } from './command-runtime.ts';
+import type { CommandRuntime, Processes } from './command-runtime.ts';
 import type { InstanceRef, Launch, LaunchCheck, PortProbe, Runtime, Started, StopStep } from './runtime.ts';
 
 export interface AutoRuntimeOptions {
-  readonly commands: Runtime;
+  readonly commands: Runtime & Pick<CommandRuntime, 'began'>;
   readonly containers: Runtime;
   readonly processes: () => Processes;
   /** Rejects while no engine answers. */
@@ -39,13 +40,16 @@ export class AutoRuntime implements Runtime {
   }
 
   async stop(instance: InstanceRef, graceMs: number, onStep: (step: StopStep) => void): Promise<void> {
-    await this.#options.commands.stop(instance, graceMs, onStep);
-    if (this.#mayBeContainer(instance)) await this.#options.containers.stop(instance, graceMs, onStep);
+    const { commands, containers } = this.#options;
+    const container = this.#mayBeContainer(instance);
+    // A stop command that was declared since is for another instance.
+    if (!container || (await commands.alive(instance))) await commands.stop(instance, graceMs, onStep);
+    if (container) await containers.stop(instance, graceMs, onStep);
   }
 
   async alive(instance: InstanceRef): Promise<boolean | null> {
     const known = await this.#options.commands.alive(instance);
-    return known === false && this.#mayBeContainer(instance) ? this.#options.containers.alive(instance) : known;
+    return known !== true && this.#mayBeContainer(instance) ? this.#options.containers.alive(instance) : known;
   }
 
   async list(): Promise<readonly string[]> {
@@ -104,8 +108,8 @@ export class AutoRuntime implements Runtime {
     else if (this.#mayBeContainer(instance)) yield* this.#options.containers.read!(instance, follow, signal);
   }
 
-  #mayBeContainer({ managed, app, service }: InstanceRef): boolean {
-    return managed && this.#options.engineUsed() && !this.#isCommand(app, service);
+  #mayBeContainer({ managed, id }: InstanceRef): boolean {
+    return managed && this.#options.engineUsed() && !this.#options.commands.began(id);
   }
 
   #isCommand(app: string, service: string): boolean {

@@ -2,7 +2,7 @@
 // Invariant: a process that is started carries its instance's id in its environment, so it is found again by a supervisor
 // that never saw it; its output goes to a file, so it outlives the supervisor that started it.
 import { spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../base/clock.ts';
@@ -163,6 +163,11 @@ export class CommandRuntime implements Runtime {
     } finally {
       await file.close();
     }
+  }
+
+  /** It was started here, whatever is declared today; known until it is forgotten. */
+  began(id: string): boolean {
+    return existsSync(this.#outputFile(id));
   }
 
   async forget(id: string): Promise<void> {

@@ -30,11 +30,11 @@ function fake(kind: 'none' | 'docker', alive: () => boolean | null, asked: strin
   };
 }
 
-function scene({ answers = true, used = false, processes = [] as readonly string[] }) {
+function scene({ answers = true, used = false, began = false, processes = [] as readonly string[] }) {
   const asked: string[] = [];
   const state = { answers, used };
   const runtime = new AutoRuntime({
-    commands: fake('none', () => false, asked),
+    commands: { ...fake('none', () => false, asked), began: () => began },
     containers: fake(
       'docker',
       () => {
@@ -107,8 +107,16 @@ test('an engine that never ran anything is never asked', async () => {
   expect(asked).toEqual(['none alive', 'none stop']);
 });
 
-test('a process of the operator is never looked for among containers', async () => {
+test('a service that is given a process of its own later does not lose its container', async () => {
   const { runtime, asked } = scene({ used: true, processes: ['web'] });
+  expect(await runtime.alive(instance)).toBe(true);
+  await runtime.stop(instance, 0, () => {});
+  expect(asked).toEqual(['none alive', 'docker alive', 'none alive', 'docker stop']);
+  expect(await runtime.list()).toEqual(['of none', 'of docker']);
+});
+
+test('a process of the operator is never looked for among containers', async () => {
+  const { runtime, asked } = scene({ used: true, began: true });
   expect(await runtime.alive(instance)).toBe(false);
   await runtime.stop(instance, 0, () => {});
   expect(asked).toEqual(['none alive', 'none stop']);

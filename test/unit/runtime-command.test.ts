@@ -58,6 +58,16 @@ async function output(runtime: CommandRuntime, instance: InstanceRef, word: stri
 const lasting = 'echo up; while :; do sleep 0.02; done';
 
 describe('a process', () => {
+  test('is known as one of a command until it is forgotten, whatever is declared later', async () => {
+    declare(lasting);
+    const { reference } = await start(runtimeIn(), 'begun');
+    processes.clear();
+    expect([runtimeIn().began('begun'), runtimeIn().began('another')]).toEqual([true, false]);
+    await runtimeIn().stop(reference, 0, () => {});
+    await runtimeIn().forget('begun');
+    expect(runtimeIn().began('begun')).toBe(false);
+  });
+
   test('is told where to listen and who it is, and nothing that is ours', async () => {
     process.env['NOTIFY_SOCKET'] = '/run/secret-of-ours';
     declare('env; echo "{address} {port}"; echo up; while :; do sleep 0.02; done');
