@@ -217,6 +217,46 @@ describe('one process', () => {
     expect(wishes.slice(0, 3)).toEqual([null, expect.any(String), null]);
     expect(ca.signed.size).toBe(2);
   });
+
+  it('whose orders fail after they were made is not held back as if it had got certificates', async () => {
+    const node = await start(['a.test']);
+    await world.pass(minute);
+    const issue = ca.issue.bind(ca);
+    ca.issue = async (wish: OrderWish) => {
+      await wish.onPending?.({ url: `https://ca.test/order/${world.now()}`, keyPem: 'key' });
+      throw new AcmeFailure('presentation', 'the record could not be set');
+    };
+    for (let i = 0; i < 6; i++) {
+      await expect(node.renewals.renew('a.test')).rejects.toThrow('could not be set');
+      await world.pass(minute);
+    }
+    // As orders they count: the CA has them.
+    expect(node.renewals.journal.orders.map(({ certificate }) => certificate)).toEqual([true, ...Array(6).fill(false)]);
+    ca.issue = issue;
+    await node.renewals.renew('a.test');
+    expect(ca.signed.size).toBe(2);
+  });
+
+  it('counts one certificate for an order that it takes up again, and keeps the order through a refusal', async () => {
+    const node = await start([]);
+    const resumed: (string | undefined)[] = [];
+    const failures = ['timeout', 'rate-limited'] as const;
+    const issue = ca.issue.bind(ca);
+    ca.issue = async (wish: OrderWish, signal) => {
+      const kind = failures[resumed.length];
+      resumed.push(wish.resume?.url);
+      const order = wish.resume ?? { url: 'https://ca.test/order/1', keyPem: 'key' };
+      await wish.onPending?.(order);
+      if (kind !== undefined) throw new AcmeFailure(kind, kind);
+      return await issue({ ...wish, onPending: null }, signal);
+    };
+    node.renewals.follow(settingsFor({ issuers: [ca], names: ['a.test'] }));
+    await world.pass(2 * hour);
+    expect(served(node)).toEqual(['a.test']);
+    expect(resumed).toEqual([undefined, 'https://ca.test/order/1', 'https://ca.test/order/1']);
+    expect(node.renewals.journal.orders.filter(({ certificate }) => certificate)).toHaveLength(1);
+    expect(existsSync(path('orders', 'a.test'))).toBe(false);
+  });
 });
 
 describe('the store', () => {

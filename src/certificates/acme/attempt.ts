@@ -60,6 +60,8 @@ export async function attempt(
     held: held?.id ?? null,
   };
   const pending = new PendingDocument(store, id, directory.url);
+  const resume = await pending.read();
+  /** A new order, whose record is the one above; one that is taken up again is on record already. */
   let counts = false;
   log.info('acme-order', { names, directory: directory.url, why: row.why, challenge: target.challenge });
   try {
@@ -71,9 +73,9 @@ export async function attempt(
         preferredChain: directory.preferredChain,
         replaces: row.replaces && held !== null ? renewalId(held.chain) : null,
         challengeFor: () => target.challenge,
-        resume: await pending.read(),
+        resume,
         onPending: (begun) => {
-          counts = true;
+          counts = begun.url !== resume?.url;
           return pending.write(begun);
         },
       },
@@ -82,9 +84,9 @@ export async function attempt(
     if (!counts) notebook.note((journal) => withoutCertificate(journal, order));
     await keep(issued, tried, lease, deps);
   } catch (error) {
-    // The CA signs only what was finalised, and one that was taken up again is on record already.
-    if (!counts) notebook.note((journal) => withoutCertificate(journal, order));
     const failure = failureOf(error);
+    // The order stays counted as one; of one that is dead no certificate came, of another one may have.
+    if (!counts || isDead(failure.kind)) notebook.note((journal) => withoutCertificate(journal, order));
     notebook.note((journal) => afterFailure(journal, tried, failure, clock.now(), deps.random));
     if (failure.kind !== 'aborted') {
       metrics.failed(directory.url, failure.kind);
@@ -193,10 +195,18 @@ class PendingDocument {
   }
 }
 
+/** What may happen to an order whose certificate is signed, or still will be: "too many requests" is said at any moment. */
+const undecided: ReadonlySet<Failure['kind']> = new Set([
+  'network',
+  'timeout',
+  'aborted',
+  'store',
+  'server',
+  'rate-limited',
+]);
+
 /** The order cannot become a certificate any more. */
-function isDead(kind: Failure['kind']): boolean {
-  return kind !== 'network' && kind !== 'timeout' && kind !== 'aborted' && kind !== 'store' && kind !== 'server';
-}
+const isDead = (kind: Failure['kind']): boolean => !undecided.has(kind);
 
 function failureOf(error: unknown): Failure {
   if (error instanceof AcmeFailure) return error;
