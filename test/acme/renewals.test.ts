@@ -257,6 +257,24 @@ describe('one process', () => {
     expect(node.renewals.journal.orders.filter(({ certificate }) => certificate)).toHaveLength(1);
     expect(existsSync(path('orders', 'a.test'))).toBe(false);
   });
+
+  it('gives up an order that it has taken up in vain, and makes another one', async () => {
+    const node = await start([]);
+    const resumed: (string | undefined)[] = [];
+    const issue = ca.issue.bind(ca);
+    ca.issue = async (wish: OrderWish, signal) => {
+      resumed.push(wish.resume?.url);
+      const order = wish.resume ?? { url: 'https://ca.test/order/stuck', keyPem: 'key' };
+      if (resumed.length > 1 && wish.resume === null) return await issue(wish, signal);
+      await wish.onPending?.(order);
+      throw new AcmeFailure('timeout', 'the certificate did not come');
+    };
+    node.renewals.follow(settingsFor({ issuers: [ca], names: ['a.test'] }));
+    await world.pass(2 * day);
+    const stuck = 'https://ca.test/order/stuck';
+    expect(resumed).toEqual([undefined, stuck, stuck, undefined]);
+    expect(served(node)).toEqual(['a.test']);
+  });
 });
 
 describe('the store', () => {

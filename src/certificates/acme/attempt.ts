@@ -12,7 +12,7 @@ import type { Lease } from './lease.ts';
 import type { Notebook } from './notebook.ts';
 import { type Attempt, afterFailure, afterSuccess, backoffMs, type Failure } from './outcome.ts';
 import { issuerOf, readPair } from './pair.ts';
-import type { PlanRow } from './planner.ts';
+import { failuresBeforeNext, type PlanRow } from './planner.ts';
 import type { Preflight } from './preflight.ts';
 import type { RenewalMetrics } from './renewal-metrics.ts';
 import { dueTime } from './renewal-time.ts';
@@ -94,6 +94,7 @@ export async function attempt(
       log.warn('acme-order-failed', { names, directory: directory.url, kind, detail });
     }
     if (isDead(failure.kind)) await pending.erase();
+    else if (isHeld(failure.kind)) await pending.inVain();
     await notebook.flush(lease.term).catch(() => {});
     return;
   }
@@ -162,11 +163,19 @@ async function passesPreflight(
   return false;
 }
 
+interface PendingText extends PendingOrder {
+  readonly directory: string;
+  readonly vain: number;
+}
+
 /** What a crash would lose: an order that the CA has and the key that belongs to it. */
 class PendingDocument {
   readonly #store: AcmeStore;
   readonly #name: string;
   readonly #directory: string;
+  #order: PendingOrder | null = null;
+  /** Attempts that ended with no verdict on this order. */
+  #vain = 0;
 
   constructor(store: AcmeStore, id: string, directory: string) {
     this.#store = store;
@@ -178,16 +187,29 @@ class PendingDocument {
     try {
       const text = await this.#store.read(this.#name);
       if (text === null) return null;
-      const { directory, url, keyPem } = JSON.parse(text) as Partial<PendingOrder> & { readonly directory?: string };
-      const whole = directory === this.#directory && typeof url === 'string' && typeof keyPem === 'string';
-      return whole ? { url, keyPem } : null;
+      const { directory, url, keyPem, vain = 0 } = JSON.parse(text) as Partial<PendingText>;
+      if (directory !== this.#directory || typeof url !== 'string' || typeof keyPem !== 'string') return null;
+      this.#order = { url, keyPem };
+      this.#vain = Number(vain);
+      return this.#order;
     } catch {
       return null;
     }
   }
 
-  async write(order: PendingOrder): Promise<void> {
-    await this.#store.write(this.#name, `${JSON.stringify({ directory: this.#directory, ...order })}\n`);
+  async write({ url, keyPem }: PendingOrder): Promise<void> {
+    if (this.#order?.url !== url) this.#vain = 0;
+    this.#order = { url, keyPem };
+    const text: PendingText = { directory: this.#directory, url, keyPem, vain: this.#vain };
+    await this.#store.write(this.#name, `${JSON.stringify(text)}\n`);
+  }
+
+  /** An order that stays stuck must not keep its name from a new one for ever. */
+  async inVain(): Promise<void> {
+    if (this.#order === null) return;
+    this.#vain++;
+    if (this.#vain >= failuresBeforeNext) await this.erase();
+    else await this.write(this.#order).catch(() => {});
   }
 
   async erase(): Promise<void> {
@@ -207,6 +229,9 @@ const undecided: ReadonlySet<Failure['kind']> = new Set([
 
 /** The order cannot become a certificate any more. */
 const isDead = (kind: Failure['kind']): boolean => !undecided.has(kind);
+
+/** The CA was there, and the order came no further. */
+const isHeld = (kind: Failure['kind']): boolean => kind === 'timeout' || kind === 'server';
 
 function failureOf(error: unknown): Failure {
   if (error instanceof AcmeFailure) return error;
