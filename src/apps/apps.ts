@@ -298,6 +298,7 @@ export class Apps {
     const { incarnation: id, app, number: desired, at } = revision;
     const born = { id, name: app.name, createdAt: at, removedAt: null, active: null, leftovers: [] };
     const inUse = new Set([known?.active, ...this.book.activeOf(id).map((each) => each.revision)]);
+    for (const each of this.book.unfinished()) if (each.incarnation === id) inUse.add(each.revision);
     if (revision.why !== 'apply') inUse.add(this.#lastApplied(id)?.number);
     const all = this.book.revisions(id);
     const kept = new Set([...all, revision].slice(-this.#options.settings().history));

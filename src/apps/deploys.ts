@@ -89,11 +89,21 @@ export class Deploys {
   /** What an earlier process began. */
   async resume(deploy: Deploy, revision: Revision | null, turn: Turn): Promise<Deploy> {
     turn.begun({ kind: deploy.kind, cancel: () => {} });
-    const end =
-      deploy.kind === 'remove' || revision === null
-        ? await new RemoveRun(this.#ground, deploy, turn.progress).resume()
-        : await new DeployRun(this.#ground, deploy, revision, new Map(), turn.progress).resume();
+    const end = await this.#settled(deploy, revision, turn);
     this.#ended(end);
+    return end;
+  }
+
+  async #settled(deploy: Deploy, revision: Revision | null, turn: Turn): Promise<Deploy> {
+    if (deploy.kind === 'remove') return new RemoveRun(this.#ground, deploy, turn.progress).resume();
+    if (revision !== null) {
+      return new DeployRun(this.#ground, deploy, revision, new Map(), turn.progress).resume();
+    }
+    const { book, store, clock } = this.#ground;
+    const fault = { code: 'deploy-failed', detail: `nothing is known of revision ${deploy.revision} any more` };
+    const end: Deploy = { ...deploy, outcome: 'failed', fault, endedAt: clock.now() };
+    store.write({ deploys: [end] });
+    book.adopt({ deploys: [end] });
     return end;
   }
 

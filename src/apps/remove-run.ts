@@ -33,18 +33,24 @@ export class RemoveRun {
       await drained;
       return await this.#finish();
     } catch (error) {
-      const code: FaultCode = error instanceof Fault ? error.code : 'stop-failed';
-      const detail = error instanceof Error ? error.message : String(error);
-      const deploy: Deploy = { ...this.deploy, outcome: 'failed', fault: { code, detail }, endedAt: this.#now() };
-      this.#adopt({ deploys: [deploy] });
-      return deploy;
+      return this.#failed(error);
     }
   }
 
   async resume(): Promise<Deploy> {
-    if (this.deploy.moved.length > 0) return this.#finish();
+    if (this.deploy.moved.length > 0) return this.#finish().catch((error: unknown) => this.#failed(error));
     const fault = { code: 'deploy-failed', detail: 'Turnpike ended before the removal was decided' };
-    const deploy: Deploy = { ...this.deploy, outcome: 'undone', fault, endedAt: this.#now() };
+    return this.#end('undone', fault);
+  }
+
+  /** The app is there, without traffic; whoever removes it again goes on from here. */
+  #failed(error: unknown): Deploy {
+    const code: FaultCode = error instanceof Fault ? error.code : 'stop-failed';
+    return this.#end('failed', { code, detail: error instanceof Error ? error.message : String(error) });
+  }
+
+  #end(outcome: NonNullable<Deploy['outcome']>, fault: Deploy['fault']): Deploy {
+    const deploy: Deploy = { ...this.deploy, outcome, fault, endedAt: this.#now() };
     this.#adopt({ deploys: [deploy] });
     return deploy;
   }
@@ -77,6 +83,8 @@ export class RemoveRun {
     await runtime.leave?.(id).catch((error: unknown) => log.warn('network-not-removed', { err: error }));
     observer('stopped');
     const incarnation = book.incarnation(id)!;
+    // Another removal was faster: what it left behind is written down, and its revisions are forgotten.
+    if (incarnation.removedAt !== null) return this.#end('done', null);
     const leftovers = leftoversOf(book.revisions(id));
     const deploy: Deploy = { ...this.deploy, outcome: 'done', endedAt: this.#now() };
     observer('write-end');

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Apps } from '../../src/apps/apps.ts';
 import type { DeployReport } from '../../src/apps/reports.ts';
+import type { Revision } from '../../src/apps/state.ts';
 import type { Fault } from '../../src/base/fault.ts';
 import type { App } from '../../src/manifest/app.ts';
 import { AppWorld, app, manifest, volume, webService } from '../support/apps.ts';
@@ -481,6 +482,69 @@ test('processes of ours that nothing is written of are ended by the next start, 
 });
 
 // ---- kills ---------------------------------------------------------------------------------------------------------
+
+describe('after a kill', () => {
+  /** Dies at this step. */
+  async function killed(first: App, step: string, next: App | null, run: (apps: Apps) => Promise<unknown>) {
+    const { world } = await deployed(first);
+    const apps = world.supervisor((each) => {
+      if (each === step) throw new Error('killed');
+    });
+    if (next !== null) apps.apply(manifest(next), false);
+    await end(
+      world,
+      run(apps).catch(() => {}),
+    );
+    return world;
+  }
+  const removed = (): Promise<AppWorld> =>
+    killed(blog('one', { volumes: [volume] }), 'stop-old', null, (apps) => apps.remove('blog', quiet));
+  const withdrawing = (): Promise<AppWorld> =>
+    killed(pair('one'), 'withdrawn', app('blog', [webService('b', 'b.test', { env: env('two') })]), (apps) =>
+      deploy(apps),
+    );
+
+  test('a removal that cannot be finished ends as failed, and the next one finishes it', async () => {
+    const world = await removed();
+    for (const { address } of world.alive.values()) world.unstoppable.add(address);
+    const apps = world.supervisor();
+    await end(world, apps.resume());
+    expect(world.rows.deploys.at(-1)).toMatchObject({ outcome: 'failed', fault: { code: 'stop-failed' } });
+    world.unstoppable.clear();
+    expect((await end(world, apps.remove('blog', quiet))).outcome).toBe('done');
+    expect(world.rows.incarnations).toMatchObject([{ leftovers: ['volume data'] }]);
+  });
+
+  test('a removal that another one has finished meanwhile leaves its leftovers alone', async () => {
+    const world = await removed();
+    expect((await end(world, world.supervisor().remove('blog', quiet))).outcome).toBe('done');
+    const [before] = world.rows.incarnations;
+    await end(world, world.supervisor().resume());
+    expect(world.rows.deploys.filter(({ endedAt }) => endedAt === null)).toEqual([]);
+    expect(world.rows.incarnations).toEqual([{ ...before, leftovers: ['volume data'] }]);
+  });
+
+  test('history does not forget the revision of a deploy that is not finished', async () => {
+    const world = await withdrawing();
+    world.settings = { autoRollback: false, history: 1 };
+    const apps = world.supervisor();
+    apps.apply(manifest(pair('three')), false);
+    apps.apply(manifest(pair('four')), false);
+    await end(world, world.supervisor().resume());
+    expect(world.served).toEqual({ 'blog/b': 'b#2' });
+  });
+
+  test('a deploy whose revision is lost is a deploy that failed, and never a removal', async () => {
+    const world = await withdrawing();
+    const revisions = world.rows.revisions as Revision[];
+    revisions.splice(1, 1);
+    const apps = world.supervisor();
+    await end(world, apps.resume());
+    expect(world.rows.deploys.at(-1)).toMatchObject({ kind: 'deploy', outcome: 'failed' });
+    expect(world.served).toEqual({ 'blog/b': 'b#1' });
+    expect(apps.book.apps().map(({ name }) => name)).toEqual(['blog']);
+  });
+});
 
 interface Story {
   readonly name: string;
