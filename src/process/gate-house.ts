@@ -58,7 +58,7 @@ export class GateHouse {
       log,
       ledger: this.ledger,
       passwords: this.passwords,
-      lifetimes: () => settingsOf(this.#declared),
+      lifetimes: () => this.#declared,
       throttled: deps.throttled,
       sso: () => this.#sso,
     });
@@ -93,6 +93,7 @@ export class GateHouse {
   /** This configuration is in force. */
   adopt(declared: DeclaredGate): void {
     this.#declared = declared;
+    this.#office.awaitEnding();
     const { oidc } = declared;
     const same = digestOf(this.#sso?.declared ?? null) === digestOf(oidc);
     if (!same) this.#sso = oidc === null ? null : new SingleSignOn(oidc, this.#deps.clock, this.#deps.log);

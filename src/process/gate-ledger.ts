@@ -13,6 +13,8 @@ export class GateLedger {
   readonly tokens: Map<string, StoredToken>;
   readonly #store: GateStore;
   readonly #spread: Spread;
+  /** Told of each change once it is in memory. Uses are none. */
+  changed: () => void = () => {};
 
   constructor(store: GateStore, spread: Spread) {
     this.#store = store;
@@ -33,6 +35,7 @@ export class GateLedger {
     apply(this.users, change.users, ({ name }) => name);
     apply(this.sessions, change.sessions, ({ hash }) => hash);
     apply(this.tokens, change.tokens, ({ hash }) => hash);
+    this.changed();
     const { users, sessions, tokens } = change;
     // A user that is put may be a narrowed one.
     const takes = [users, sessions, tokens].some((each) => (each?.gone?.length ?? 0) > 0) || users?.put !== undefined;

@@ -28,7 +28,8 @@ export interface OfficeDeps {
   readonly log: Log;
   readonly ledger: GateLedger;
   readonly passwords: Passwords;
-  readonly lifetimes: () => Lifetimes;
+  /** Null: not known yet, no session ends. */
+  readonly lifetimes: () => Lifetimes | null;
   /** Null: nobody logs in by an issuer. */
   readonly sso: () => SingleSignOn | null;
   /** Workers tell these addresses to wait. */
@@ -56,6 +57,8 @@ export class GateOffice {
   /** By hash of the code. */
   readonly #tickets = new Map<string, Ticket>();
   readonly #sweep: Timer;
+  /** Until the next session or token is too old. */
+  #ending: Timer | null = null;
   #setupHash: Buffer | null = null;
   /** Uses that were reported and are not on disk yet. */
   readonly #used = new Map<string, StoredSession>();
@@ -65,10 +68,14 @@ export class GateOffice {
     this.#deps = deps;
     this.#throttle = new LoginThrottle(deps.clock);
     this.#sweep = deps.clock.every(sweepMs, () => this.sweep());
+    deps.ledger.changed = () => this.awaitEnding();
+    this.awaitEnding();
   }
 
   close(): void {
     this.#sweep.cancel();
+    this.#ending?.cancel();
+    this.#deps.ledger.changed = () => {};
     this.#saveUses();
   }
 
@@ -271,20 +278,46 @@ export class GateOffice {
   /** Now and then: uses to disk, what is over out of memory. */
   sweep(): void {
     this.#saveUses();
+    const now = this.#deps.clock.now();
+    for (const [hash, { expiresAt }] of this.#tickets) if (now >= expiresAt) this.#tickets.delete(hash);
+    // A session with something open is in use: the end of idle ones can wait for this, and for uses on their way here.
+    this.#endExpired(this.#deps.lifetimes()?.sessionIdleMs ?? Infinity);
+  }
+
+  /** What a session or token has open ends with it, not at some sweep. To be called when the lifetimes have changed. */
+  awaitEnding(): void {
+    const { ledger, clock } = this.#deps;
+    const sessionAbsoluteMs = this.#deps.lifetimes()?.sessionAbsoluteMs ?? Infinity;
+    let at = Infinity;
+    for (const { createdAt } of ledger.sessions.values()) at = Math.min(at, createdAt + sessionAbsoluteMs);
+    for (const { expiresAt } of ledger.tokens.values()) at = Math.min(at, expiresAt ?? Infinity);
+    this.#ending?.cancel();
+    // A timer may fire early, by a little or because the time is beyond its reach: then another one is set.
+    this.#ending =
+      at === Infinity ? null : clock.after(Math.max(at - clock.now(), 1), () => this.#endExpired(Infinity));
+  }
+
+  #endExpired(sessionIdleMs: number): void {
     const { ledger, clock, log } = this.#deps;
     const now = clock.now();
-    for (const [hash, { expiresAt }] of this.#tickets) if (now >= expiresAt) this.#tickets.delete(hash);
-    const { sessionIdleMs, sessionAbsoluteMs } = this.#deps.lifetimes();
+    const sessionAbsoluteMs = this.#deps.lifetimes()?.sessionAbsoluteMs ?? Infinity;
     const sessions = ledger.sessionsWhere(
       ({ createdAt, lastUsedAt }) => now >= createdAt + sessionAbsoluteMs || now >= lastUsedAt + sessionIdleMs,
     );
     const tokens = [...ledger.tokens.values()]
       .filter(({ expiresAt }) => expiresAt !== null && now >= expiresAt)
       .map(({ hash }) => hash);
-    if (sessions.length + tokens.length === 0) return;
-    ledger.change({ sessions: { gone: sessions }, tokens: { gone: tokens } }).catch((error: unknown) => {
-      log.error('gate-sweep-failed', { err: error });
-    });
+    if (sessions.length + tokens.length === 0) {
+      this.awaitEnding();
+      return;
+    }
+    // One that cannot be written is tried again at the next sweep.
+    const failed = (error: unknown): void => log.error('gate-sweep-failed', { err: error });
+    try {
+      ledger.change({ sessions: { gone: sessions }, tokens: { gone: tokens } }).catch(failed);
+    } catch (error) {
+      failed(error);
+    }
   }
 
   #saveUses(): void {

@@ -2,10 +2,10 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
 import { addressKey } from '../../src/gate/address-key.ts';
-import { type CredentialsDelta, hashOf } from '../../src/gate/credentials.ts';
+import { type CredentialsDelta, hashOf, type Lifetimes } from '../../src/gate/credentials.ts';
 import type { Caller, LoginAnswer } from '../../src/gate/desk.ts';
 import { defaultGateSettings } from '../../src/model/gate-policy.ts';
 import { GateLedger } from '../../src/process/gate-ledger.ts';
@@ -29,6 +29,7 @@ let waits: (readonly [string, number])[];
 /** Cheap: what is tested is who waits for whom. */
 const passwords = new Passwords({ memory: 1024, passes: 1, parallelism: 1 });
 let annas: StoredPassword;
+let lifetimes: Lifetimes;
 
 const day = 24 * 3_600_000;
 
@@ -45,7 +46,7 @@ function open(): void {
     log: silentLog,
     ledger,
     passwords,
-    lifetimes: () => defaultGateSettings,
+    lifetimes: () => lifetimes,
     sso: () => null,
     throttled: (addresses) => waits.push(...addresses),
   });
@@ -57,6 +58,7 @@ beforeEach(async () => {
   clock.advance(1_800_000_000_000);
   spread = [];
   waits = [];
+  lifetimes = defaultGateSettings;
   open();
   annas ??= await passwords.hash('correct horse');
   await ledger.change({ users: { put: [newUser('anna', 'owner', [], annas, 0)] } });
@@ -150,8 +152,8 @@ describe('a login', () => {
       hash: `old ${i}`,
       user: 'anna',
       login: `l${i}`,
-      createdAt: 0,
-      lastUsedAt: i,
+      createdAt: clock.now(),
+      lastUsedAt: clock.now() - 205 + i,
       secure: true,
       host: 'x',
       address: 'y',
@@ -362,6 +364,58 @@ describe('sessions', () => {
     clock.advance(7 * day);
     office.sweep();
     expect(ledger.sessions.has(hashOf(idle))).toBe(false);
+  });
+
+  it('end at the moment when they are too old, though they are in use', async () => {
+    clock.advance(12_345);
+    const first = hashOf(idOf(await logIn()));
+    clock.advance(5000);
+    const second = hashOf(idOf(await logIn()));
+    lifetimes = { ...lifetimes, sessionAbsoluteMs: 100_000 };
+    office.awaitEnding();
+    const gone = (): unknown => spread.map(({ urgent, delta }) => [urgent, delta.sessions.gone]);
+    spread.length = 0;
+    clock.advance(94_999);
+    expect(gone()).toEqual([]);
+    clock.advance(1);
+    expect(gone()).toEqual([[true, [first]]]);
+    clock.advance(4999);
+    expect([...ledger.sessions.keys()]).toEqual([second]);
+    clock.advance(1);
+    expect(gone()).toEqual([
+      [true, [first]],
+      [true, [second]],
+    ]);
+  });
+
+  it('tokens end at their moment', async () => {
+    const common = { name: 'ci', app: 'a', paths: [], methods: [], cidrs: [], createdAt: 0, lastUsedAt: 0 };
+    const start = clock.now();
+    await ledger.change({ tokens: { put: [{ ...common, hash: 'late', expiresAt: start + 40 * day }] } });
+    await ledger.change({ tokens: { put: [{ ...common, hash: 'soon', expiresAt: start + 10_001 }] } });
+    spread.length = 0;
+    clock.advance(10_000);
+    expect(spread).toEqual([]);
+    clock.advance(1);
+    expect(spread).toMatchObject([{ urgent: true, delta: { tokens: { gone: ['soon'] } } }]);
+    expect([...ledger.tokens.keys()]).toEqual(['late']);
+  });
+
+  it('whose end cannot be written are ended by a later sweep', async () => {
+    const failing = vi.spyOn(ledger, 'change').mockImplementation(() => {
+      throw new Error('disk full');
+    });
+    ledger.sessions.set('s', {
+      ...{ hash: 's', user: 'anna', login: 'l', createdAt: clock.now(), lastUsedAt: clock.now() },
+      ...{ secure: true, host: 'app.test', address: '192.0.2.1' },
+    });
+    lifetimes = { ...lifetimes, sessionAbsoluteMs: 1000 };
+    office.awaitEnding();
+    clock.advance(20_000);
+    expect(failing).toHaveBeenCalledOnce();
+    failing.mockRestore();
+    clock.advance(10_000);
+    expect(ledger.sessions.size).toBe(0);
   });
 
   it('that move to another address are known there by every worker at once', async () => {
