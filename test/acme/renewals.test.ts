@@ -188,6 +188,25 @@ describe('one process', () => {
     expect(ca.signed.get(old!.id)!.revokedAt).not.toBeNull();
   });
 
+  it('does not take up the order of the certificate that it holds, which a crash left behind', async () => {
+    const node = await start(['a.test']);
+    await world.pass(minute);
+    const [old] = node.renewals.certificates;
+    const left = { directory: ca.directoryUrl, url: 'https://ca.test/order/valid', keyPem: old!.key };
+    await new FileStore(world.directory).write('orders/a.test', JSON.stringify(left));
+    const resumed: OrderWish['resume'][] = [];
+    const issue = ca.issue.bind(ca);
+    ca.issue = async (wish: OrderWish, signal) => {
+      resumed.push(wish.resume);
+      return await issue(wish, signal);
+    };
+    await node.renewals.revoke('a.test', 'key-compromise');
+    await world.idle();
+    expect(resumed).toEqual([null]);
+    expect(node.renewals.certificates[0]!.id).not.toBe(old!.id);
+    expect(node.renewals.journal.orders.filter(({ certificate }) => certificate)).toHaveLength(2);
+  });
+
   it('renews once when it is asked once, and says why when it cannot', async () => {
     const node = await start(['a.test']);
     await world.idle();

@@ -60,7 +60,9 @@ export async function attempt(
     held: held?.id ?? null,
   };
   const pending = new PendingDocument(store, id, directory.url);
-  const resume = await pending.read();
+  const found = await pending.read();
+  // A crash after the certificate was stored leaves its order behind. It has nothing to give but the same one again.
+  const resume = found?.keyPem === held?.key ? null : found;
   /** A new order, whose record is the one above; one that is taken up again is on record already. */
   let counts = false;
   log.info('acme-order', { names, directory: directory.url, why: row.why, challenge: target.challenge });
