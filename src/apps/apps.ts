@@ -11,6 +11,7 @@ import type { RoutingPart } from '../model/snapshot.ts';
 import type { PortBackend, Runtime } from '../runtime/runtime.ts';
 import type { AppsBook } from './book.ts';
 import { Deploys, type Tell } from './deploys.ts';
+import { servesWhole } from './plan.ts';
 import type { AppsObserver, AppsStore, AppTraffic } from './ports.ts';
 import { type DeployRequest, preflight } from './preflight.ts';
 import { Probation, probationMs } from './probation.ts';
@@ -186,10 +187,12 @@ export class Apps {
   /** Makes an older revision the wanted one, as a new revision, and deploys it. */
   async rollback(app: string, number: number | null, wait: boolean, tell: Tell): Promise<DeployReport> {
     const known = this.#find(app);
-    const target = number === null ? this.#previous(known) : this.#revision(known, number);
-    if (target === null) throw new Fault('deploy-refused', `${app} has no earlier revision to go back to`);
+    // Nothing gives up its turn for what cannot be done.
+    if (number !== null) this.#revision(known, number);
     return this.#deploys.inTurn(known, 'rollback', tell, async (turn) => {
       const incarnation = this.#find(app);
+      const target = number === null ? this.#previous(incarnation) : this.#revision(incarnation, number);
+      if (target === null) throw new Fault('deploy-refused', `${app} has no earlier revision to go back to`);
       const revision = this.#newRevision(incarnation, target, `rollback to ${target.number}`);
       const given = this.#givenOf(incarnation, target.number);
       const request: DeployRequest = { app, kind: 'rollback', revision: null, only: null, given, wait };
@@ -250,9 +253,10 @@ export class Apps {
     this.#reservations.check(revision, this.#options.file(), this.#options.ground());
   }
 
-  /** The one before the active one that is not the same. */
+  /** The one before the active one that is not the same; the active one itself when not all of it is what serves. */
   #previous({ id, active, desired }: Incarnation): Revision | null {
     const current = this.book.revision(id, active ?? desired);
+    if (active !== null && current !== null && !servesWhole(current, this.book.activeOf(id))) return current;
     const earlier = this.book.revisions(id).filter(({ number }) => number < (active ?? desired));
     return earlier.findLast(({ digest }) => digest !== current?.digest) ?? null;
   }

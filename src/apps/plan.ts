@@ -36,6 +36,19 @@ export function planServices(
   });
 }
 
+/** No deploy of another revision has left anything: services that a whole deploy kept are still as in an older one. */
+export function servesWhole({ number, app }: Revision, active: readonly ActiveService[]): boolean {
+  const running = new Map(active.map((each) => [each.name, each]));
+  const missing = app.services.some(({ name }) => !running.has(name));
+  return !missing && active.every((each) => each.revision === number || isKept(each, number, app));
+}
+
+function isKept({ name, revision, instance, given }: ActiveService, number: number, app: Revision['app']): boolean {
+  const service = app.services.find((each) => each.name === name);
+  if (revision > number || service === undefined) return false;
+  return instance === null || instance.digest === instanceDigest(app, service, given);
+}
+
 /** Equal digests: the instance that runs is what is wanted. */
 export function instanceDigest(app: Revision['app'], service: AppService, given: readonly PortBackend[]): string {
   return digestOf([serviceDigest(app, service), given.map(({ port, address }) => `${port} ${address}`).toSorted()]);

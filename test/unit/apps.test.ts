@@ -373,6 +373,43 @@ describe('rollback', () => {
     },
   );
 
+  const both = (version: string, b = version): App =>
+    app('blog', [webService('a', 'a.test', { env: env(version) }), webService('b', 'b.test', { env: env(b) })]);
+
+  test('after a deploy that stopped half way goes back to what was active, not one further', async () => {
+    const { world, apps } = await deployed(both('one'));
+    apps.apply(manifest(both('two')), false);
+    await end(world, deploy(apps));
+    apps.apply(manifest(both('three')), false);
+    await end(world, deploy(apps, { only: 'b' }));
+    expect(world.served).toEqual({ 'blog/a': 'a#2', 'blog/b': 'b#3' });
+    expect((await end(world, apps.rollback('blog', null, false, quiet))).outcome).toBe('done');
+    expect(apps.book.revisions(apps.book.app('blog')!.id).at(-1)?.why).toBe('rollback to 2');
+  });
+
+  test('does not take a service that a whole deploy kept for one of a deploy that stopped half way', async () => {
+    const { world, apps } = await deployed(both('one'));
+    apps.apply(manifest(both('two', 'one')), false);
+    await end(world, deploy(apps));
+    expect(world.served).toEqual({ 'blog/a': 'a#2', 'blog/b': 'b#1' });
+    await end(world, apps.rollback('blog', null, false, quiet));
+    expect(apps.book.revisions(apps.book.app('blog')!.id).at(-1)?.why).toBe('rollback to 1');
+  });
+
+  test('goes back from what is active when its turn comes', async () => {
+    const { world, apps } = await deployed();
+    apps.apply(manifest(blog('two')), false);
+    await end(world, deploy(apps));
+    const backs: Promise<DeployReport>[] = [];
+    const later = world.supervisor((step) => {
+      if (step === 'write-end' && backs.length === 0) backs.push(later.rollback('blog', null, false, quiet));
+    });
+    later.apply(manifest(blog('three')), false);
+    expect((await end(world, deploy(later))).outcome).toBe('done');
+    expect((await end(world, backs[0]!)).outcome).toBe('done');
+    expect(later.book.revisions(later.book.app('blog')!.id).at(-1)?.why).toBe('rollback to 2');
+  });
+
   test('of what was never replaced is refused', async () => {
     const { apps } = await deployed();
     expect(await code(apps.rollback('blog', null, false, quiet))).toBe('deploy-refused');
