@@ -5,6 +5,7 @@ import acme from 'acme-client';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { mintCa } from '../../certs/make-certs.ts';
+import { Account } from '../../src/certificates/acme/account.ts';
 import { readWindow } from '../../src/certificates/acme/acme-issuer.ts';
 import { readAuthorization, readOrder } from '../../src/certificates/acme/answers.ts';
 import { judgeChain, leadsTo, renewalId } from '../../src/certificates/acme/chain.ts';
@@ -17,10 +18,11 @@ import { alternates } from '../../src/certificates/acme/order.ts';
 import { ChallengeBoard, type DnsPresenter } from '../../src/certificates/acme/presenters.ts';
 import { parseProblem, printable, failureOf as readFailure, retryAfter } from '../../src/certificates/acme/problem.ts';
 import { proofFor } from '../../src/certificates/acme/proof.ts';
+import type { Ask, Session } from '../../src/certificates/acme/session.ts';
 import { signingRequest } from '../../src/certificates/csr.ts';
 import { issueCertificate, pem } from '../../src/certificates/x509.ts';
 import type { ChallengesPart } from '../../src/model/snapshot.ts';
-import { unhurried } from '../support/acme.ts';
+import { MemoryAccounts, unhurried } from '../support/acme.ts';
 
 const pemOf = (pair: { privateKey: { export(options: object): string | Buffer } }) =>
   pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
@@ -85,6 +87,55 @@ describe('what acme-client reads of ours', () => {
     if (proof.kind !== 'tls-alpn-01') throw new Error('another kind');
     expect(acme.crypto.isAlpnCertificateAuthorizationValid(proof.chain, 'token.thumb')).toBe(true);
     expect(acme.crypto.isAlpnCertificateAuthorizationValid(proof.chain, 'token.other')).toBe(false);
+  });
+});
+
+describe('an account', () => {
+  const url = 'https://ca.test/account/1';
+  const store = new MemoryAccounts();
+  const holding = (keyPem: string) => ({ keyPem, url, nextKeyPem: null, contacts: [] });
+  /** A CA that knows this one key, and what was asked of it. */
+  let known = keys['P-256'];
+  let asks: Ask[] = [];
+  /** Happens while the next request is on its way. */
+  let meanwhile: (() => Promise<void>) | null = null;
+  const session = {
+    directoryUrl: 'https://ca.test/directory',
+    directory: async () => ({ newAccount: 'https://ca.test/new-account', meta: { externalAccountRequired: false } }),
+    resource: (value: string) => value,
+    post: async (ask: Ask) => {
+      asks.push(ask);
+      const change = meanwhile;
+      meanwhile = null;
+      await change?.();
+      const isKnown = ask.key.thumbprint === new AccountKey(known).thumbprint;
+      if (!isKnown && ask.account === null) throw new AcmeFailure('account-lost', 'no such account', { status: 400 });
+      const refused = { status: 403, problemType: 'unauthorized' };
+      if (!isKnown) throw new AcmeFailure('rejected', 'not by this key', refused);
+      return { status: 200, text: '{"status":"valid"}', header: () => url };
+    },
+  } as unknown as Session;
+  const ask = { url: 'https://ca.test/order', payload: null, what: 'order' };
+
+  it.each([
+    ['before a request', false],
+    ['during a request', true],
+  ])('whose key another process has replaced %s is used with the new one, and not made anew', async (_, during) => {
+    known = keys['P-256'];
+    await store.save(session.directoryUrl, holding(known));
+    const account = new Account(session, { store, contacts: [], externalAccount: null });
+    await account.ask(ask, unhurried);
+    asks = [];
+    const replace = async () => {
+      known = keys['P-384'];
+      await store.save(session.directoryUrl, holding(known));
+    };
+    if (during) meanwhile = replace;
+    else await replace();
+    await account.ask(ask, unhurried);
+    expect(asks.at(-1)!.key.thumbprint).toBe(new AccountKey(known).thumbprint);
+    if (!during) expect(asks).toHaveLength(1);
+    expect(await store.load(session.directoryUrl)).toEqual(holding(known));
   });
 });
 

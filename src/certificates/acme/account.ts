@@ -40,7 +40,8 @@ export class Account {
 
   /** A request in the account's name. An account that is gone or closed is replaced once, and the request repeated. */
   async ask(ask: Omit<Ask, 'key' | 'account'>, signal: AbortSignal): Promise<HttpAnswer> {
-    const { key, url } = await this.current(signal);
+    const used = await this.current(signal);
+    const { key, url } = used;
     try {
       return await this.#session.post({ ...ask, key, account: url }, signal);
     } catch (error) {
@@ -48,7 +49,7 @@ export class Account {
       const isLost = failure.kind === 'account-lost';
       // "unauthorized" is also what one gets for other people's orders and certificates.
       if (!isLost && !(failure.problemType === 'unauthorized' && (await this.#isClosed(key, signal)))) throw failure;
-      const next = await this.#inTurn(() => this.#replace(isLost, url, signal));
+      const next = await this.#inTurn(() => this.#replace(isLost, used, signal));
       return await this.#session.post({ ...ask, key: next.key, account: next.url }, signal);
     }
   }
@@ -77,8 +78,9 @@ export class Account {
   }
 
   async #currentNow(signal: AbortSignal): Promise<ActiveAccount> {
-    if (this.#active !== null) return this.#active;
     const stored = await this.#load();
+    // Another process, or an issuer of an earlier configuration, may have changed the key: the store tells.
+    if (this.#active !== null && isOf(this.#active, stored)) return this.#active;
     if (stored === null) return await this.#make(signal);
     const key = readKey(stored.keyPem);
     if (stored.nextKeyPem !== null) {
@@ -112,10 +114,10 @@ export class Account {
     }
   }
 
-  /** @param lostUrl  of the account that failed; another one may have taken its place meanwhile */
-  async #replace(sameKey: boolean, lostUrl: string, signal: AbortSignal): Promise<ActiveAccount> {
+  /** @param lost  the one that failed; another one, or another key, may have taken its place meanwhile */
+  async #replace(sameKey: boolean, lost: ActiveAccount, signal: AbortSignal): Promise<ActiveAccount> {
     const now = await this.#currentNow(signal);
-    if (now.url !== lostUrl) return now;
+    if (now.url !== lost.url || now.keyPem !== lost.keyPem) return now;
     this.#active = null;
     try {
       return sameKey ? await this.#register(now.keyPem, now.key, signal) : await this.#make(signal);
@@ -226,6 +228,10 @@ export class Account {
     this.#work = turn.catch(() => {});
     return turn;
   }
+}
+
+function isOf({ keyPem, url }: ActiveAccount, stored: StoredAccount | null): boolean {
+  return stored?.keyPem === keyPem && stored.url === url && stored.nextKeyPem === null;
 }
 
 const mailto = (mail: string): string => `mailto:${mail}`;
