@@ -48,6 +48,9 @@ export class Turns {
     try {
       return await run((operation) => {
         this.#running = operation;
+        // Who came while it was still being looked at could not tell it.
+        const next = this.#waiting;
+        if (next !== null && urgent.has(next.kind)) operation.cancel(this.#lost(next.kind));
       });
     } finally {
       this.#running = null;
@@ -63,12 +66,16 @@ export class Turns {
   }
 
   #wait(kind: DeployKind, onWait: () => void): Promise<void> {
-    const lost = new Fault('deploy-superseded', `superseded by a later ${kind} of ${this.#app}`);
+    const lost = this.#lost(kind);
     this.#waiting?.lose(lost);
     if (urgent.has(kind)) this.#running?.cancel(lost);
     onWait();
     return new Promise((go, lose) => {
       this.#waiting = { kind, go, lose };
     });
+  }
+
+  #lost(kind: DeployKind): Fault {
+    return new Fault('deploy-superseded', `superseded by a later ${kind} of ${this.#app}`);
   }
 }

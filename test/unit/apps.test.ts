@@ -467,6 +467,17 @@ describe('at once', () => {
     expect(await code(deploy(apps))).toBe('unknown-app');
   });
 
+  test('a removal right behind a deploy that is still being looked at: the deploy gives up', async () => {
+    const { world, apps } = await deployed();
+    apps.apply(manifest(blog('two')), false);
+    world.slow.add(2);
+    const losing = deploy(apps);
+    const removal = apps.remove('blog', quiet);
+    expect((await end(world, losing)).outcome).toBe('superseded');
+    expect((await end(world, removal)).outcome).toBe('done');
+    expect(world.events).not.toContain('start web#2');
+  });
+
   test('deploys of two apps do not wait for each other', async () => {
     const { world, apps } = await deployed();
     apps.apply(manifest(blog('two')), false);
