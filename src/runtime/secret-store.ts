@@ -36,7 +36,8 @@ export function checkSecretValue(value: string): void {
   if (value.includes('\0')) throw new Fault('secret-refused', 'the value holds a NUL byte');
 }
 
-const nameForm = /^[a-z0-9][a-z0-9_.-]{0,62}$/i;
+/** 63 characters, as names of services have; what is kept beside the secrets of one carries a suffix. */
+const nameForm = /^[a-z0-9][a-z0-9_.-]{0,62}(\.SERVED)?$/i;
 
 function checkNames({ appId, service, name }: SecretName): void {
   for (const part of [appId, service, name]) {

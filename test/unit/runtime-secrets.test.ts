@@ -63,6 +63,14 @@ describe.each(Object.entries(stores))('%s', (_name, open) => {
     expect(await store.read({ ...secret, appId: appId.replace('1', '2') })).toBeNull();
   });
 
+  test('take the longest name of a service, with what is kept beside its secrets', async () => {
+    const store = await open();
+    const service = `${'s'.repeat(63)}.SERVED`;
+    await store.write({ ...secret, service }, 'x');
+    expect(await store.read({ ...secret, service })).toBe('x');
+    await expect(store.read({ ...secret, service: `s${service}` })).rejects.toMatchObject({ code: 'secret-refused' });
+  });
+
   test('forget what is removed', async () => {
     const store = await open();
     await store.write(secret, 'x');
