@@ -235,6 +235,26 @@ describe('a CA out of order', () => {
     expect([ca.count('new-order'), ca.count(endpoint) <= 2]).toEqual([1, true]);
   });
 
+  it('takes the refusal of a second "look now" for the word that the first one was heard', async () => {
+    on('challenge', async (request) => {
+      const reply = await request.pass();
+      if (request.before === 0) return 'cut';
+      // As a CA says it whose verdict came between our look and our asking again.
+      const body = JSON.stringify({ type: 'urn:ietf:params:acme:error:malformed', detail: 'not pending any more' });
+      return { status: 400, headers: { ...reply.headers, 'content-type': 'application/problem+json' }, body };
+    });
+    // The look before asking again must still see it pending.
+    on('authorization', async (request) => {
+      const reply = await request.pass();
+      return request.before > 2
+        ? reply
+        : { ...reply, body: reply.body.replace('"status": "valid"', '"status": "pending"') };
+    });
+    await order();
+    expect(ca.count('challenge')).toBe(2);
+    expect(ca.count('new-order')).toBe(1);
+  });
+
   it('recovers from errors between looks', async () => {
     on(
       'order',

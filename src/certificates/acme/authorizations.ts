@@ -86,17 +86,22 @@ async function present(
   }
 }
 
-/** "Look now" (RFC 8555 §7.5.1). False: it cannot be known whether the CA heard it. */
+/**
+ * "Look now" (RFC 8555 §7.5.1). False: it cannot be known whether the CA heard it.
+ * @param again  it may have been heard before: then a CA refuses what is not pending any more, and the next look tells
+ */
 async function isHeard(
   { challenge: { url }, authorization: { name } }: Task,
   { account }: AuthorizationDeps,
   signal: AbortSignal,
+  again = false,
 ): Promise<boolean> {
   try {
     await account.ask({ url, payload: {}, what: 'challenge', names: [name] }, signal);
     return true;
   } catch (error) {
     const failure = asFailure(error);
+    if (again && failure.kind === 'rejected') return true;
     if (failure.kind !== 'network' && failure.kind !== 'timeout') throw failure;
     return false;
   }
@@ -121,7 +126,7 @@ async function verdicts(
       const seen = await fetchAuthorization(task.url, deps, signal);
       const { status } = seen.authorization;
       if (status === 'pending') {
-        if (unheard.has(task) && (await isHeard(task, deps, signal))) unheard.delete(task);
+        if (unheard.has(task) && (await isHeard(task, deps, signal, true))) unheard.delete(task);
         if (seen.retryAfterMs !== null) retryAfterMs = Math.max(retryAfterMs ?? 0, seen.retryAfterMs);
         continue;
       }
