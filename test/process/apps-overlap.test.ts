@@ -157,7 +157,11 @@ describe('a new generation that breaks within its first minute', () => {
     await until('the old one to serve', async () => (await askOnce(kit.port, 'blog.test')) === '1', {
       timeoutMs: 15_000,
     });
-    const [latest] = (await kit.status('blog')).deploys;
+    // It serves as soon as every worker has said so; the deploy ends a moment later.
+    const latest = await until('the rollback to end', async () => {
+      const [last] = (await kit.status('blog')).deploys;
+      return last?.outcome == null ? null : last;
+    });
     expect(latest).toMatchObject({ kind: 'rollback', revision: 3, outcome: 'done' });
     // The very process that served before.
     expect(kit.events.filter(({ what }) => what === 'start').map(({ revision }) => revision)).toEqual([1, 2]);

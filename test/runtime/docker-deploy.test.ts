@@ -204,9 +204,9 @@ FILED = { name = "filed", as = "file" }
     await expect(set('other', 'x')).rejects.toThrow('has no secret other in its manifest (it has filed, key)');
     const file = ['--config', kit.p.configFile];
     const command = [mainFile, 'apps', 'secrets', 'set', 'vault', 'web', 'key', ...file];
-    const said = execFileSync(process.execPath, command, { input: 'value-one-7d1\n', encoding: 'utf8' });
+    const said = execFileSync(process.execPath, command, { input: 'value-one-qz7x\n', encoding: 'utf8' });
     expect(said).toBe('vault/web: key is set. It is used from:  turnpike apps deploy vault\n');
-    await set('filed', 'value-filed-7d1');
+    await set('filed', 'value-filed-qz7x');
     const before = kit.containers(true);
     const report = await kit.serve('vault', text(8080));
     expect(report, JSON.stringify(report)).toMatchObject({ outcome: 'done' });
@@ -225,7 +225,7 @@ FILED = { name = "filed", as = "file" }
   test('gets another value with the next deploy, which only its name is told of', async () => {
     const deploy = { revision: null, service: null, backends: [], wait: false };
     expect((await kit.verb('vault', 'deploy', deploy)).services[0]!.outcome).toBe('kept');
-    await set('key', 'value-two-7d1');
+    await set('key', 'value-two-qz7x');
     const logged = async (): Promise<string> => {
       let text = '';
       for await (const chunk of kit.p.control.bytes(appPath('vault', 'logs'))) text += String(chunk);
@@ -233,12 +233,12 @@ FILED = { name = "filed", as = "file" }
     };
     // What is only restarted keeps what it had.
     await kit.verb('vault', 'restart', { service: null, wait: false });
-    expect(await logged()).toContain('key value-one-7d1');
+    expect(await logged()).toContain('key value-one-qz7x');
     expect((await kit.verb('vault', 'deploy', deploy)).services[0]!.outcome).toBe('replaced');
-    expect(await logged()).toContain('key value-two-7d1');
+    expect(await logged()).toContain('key value-two-qz7x');
     const rows = JSON.stringify(await kit.p.control.get(appPath('vault', 'secrets')));
     expect(rows).toContain('"name":"key"');
-    expect(`${rows}${kit.p.output}`).not.toContain('7d1');
+    expect(`${rows}${kit.p.output}`).not.toContain('qz7x');
     await kit.verb('vault', 'remove', {});
   }, 60_000);
 });
