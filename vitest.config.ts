@@ -8,6 +8,16 @@ export const common = {
   reporters: ['default', new SummaryReporter()],
 };
 
+/** They fill the machine, measure it, or change what there is one of (the packet filter of an engine's networks). */
+const alone = [
+  'test/bench/**/*.test.ts',
+  'test/runtime/**/*.test.ts',
+  'test/soak/**/*.test.ts',
+  'test/hostile/{many-connections,overload,processor-time,slowhttptest,ten-thousand}.test.ts',
+  'test/process/{apps-overlap,switchover,tcp-switchover}.test.ts',
+  'test/wire/{tcp-bulk,udp-volume}.test.ts',
+];
+
 export default defineConfig({
   test: {
     ...common,
@@ -21,11 +31,15 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/unit/**'],
-          // Real processes, sockets and ports: one file at a time keeps two cores honest.
-          fileParallelism: false,
+          exclude: ['test/unit/**', ...alone],
+          // Real processes and sockets, which wait more than they work: one a core.
+          maxWorkers: 2,
           sequence: { groupOrder: 1 },
         },
+      },
+      {
+        extends: true,
+        test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 2 } },
       },
     ],
   },

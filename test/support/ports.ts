@@ -1,10 +1,12 @@
 // Free loopback ports for configurations that must name one.
-// Invariant: a port is handed out once per process, and lies below the kernel's ephemeral range, so that no outgoing
-// connection of the run can take it between the probe and its use.
+// Invariant: a port is handed out once per process, lies below the kernel's ephemeral range, so that no outgoing
+// connection of the run can take it between the probe and its use, and in this test worker's own half, so that no test
+// file that runs beside this one does.
 import { createServer } from 'node:net';
 
-const first = 12_000;
-const last = 32_000;
+const half = 10_000;
+const first = 12_000 + (Number(process.env.VITEST_POOL_ID ?? 1) % 2) * half;
+const last = first + half - 1;
 let next = first + Math.floor(Math.random() * (last - first));
 
 /** A TCP port that nothing listens on at this moment. */
