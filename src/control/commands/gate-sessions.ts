@@ -11,35 +11,27 @@ import {
   withJson,
   withSocketOptions,
 } from '../command.ts';
-import { formatAge, formatTableWithHeading, plural } from '../terminal.ts';
+import { formatAge, plural } from '../terminal.ts';
+import { addList } from './gate-list.ts';
 
 export function addGateSessions(gate: Command, context: CommandContext): void {
   const sessions = gate.command('sessions').description('Who is logged in.');
   const { terminal } = context;
 
-  const list = sessions
-    .command('list')
-    .description('Lists sessions.')
-    .action(async (options: ClientOptions) => {
-      const rows = await connect(options, context).call<readonly SessionStatus[]>('gate.sessions.list', {});
-      if (options.json === true) {
-        terminal.json(rows);
-        return;
-      }
-      const now = Date.now();
-      const cells = rows.map((each) => [
-        each.id,
-        each.user,
-        each.host,
-        each.secure ? 'https' : 'http',
-        each.address,
-        formatAge(now - each.createdAt),
-        formatAge(now - each.lastUsedAt),
-      ]);
-      const heading = ['ID', 'USER', 'HOST', 'BY', 'FROM', 'BEGAN', 'USED'];
-      for (const line of formatTableWithHeading(terminal, heading, cells)) terminal.line(line);
-    });
-  withExamples(withJson(withSocketOptions(list)), 'gate sessions list');
+  addList<SessionStatus>(sessions, context, {
+    call: 'gate.sessions.list',
+    description: 'Lists sessions.',
+    heading: ['ID', 'USER', 'HOST', 'BY', 'FROM', 'BEGAN', 'USED'],
+    cells: (each, now) => [
+      each.id,
+      each.user,
+      each.host,
+      each.secure ? 'https' : 'http',
+      each.address,
+      formatAge(now - each.createdAt),
+      formatAge(now - each.lastUsedAt),
+    ],
+  });
 
   const revoke = sessions
     .command('revoke')

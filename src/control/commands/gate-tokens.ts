@@ -12,7 +12,8 @@ import {
   withJson,
   withSocketOptions,
 } from '../command.ts';
-import { formatAge, formatTableWithHeading } from '../terminal.ts';
+import { formatAge } from '../terminal.ts';
+import { addList } from './gate-list.ts';
 import { listOf } from './gate-users.ts';
 
 interface CreateOptions extends ClientOptions {
@@ -59,27 +60,19 @@ export function addGateTokens(gate: Command, context: CommandContext): void {
     'gate tokens create git.example.com --name backup --paths "/api/*" --methods GET --from 192.168.1.20',
   );
 
-  const list = tokens
-    .command('list')
-    .description('Lists tokens, without what opens anything.')
-    .action(async (options: ClientOptions) => {
-      const rows = await connect(options, context).call<readonly TokenStatus[]>('gate.tokens.list', {});
-      if (options.json === true) {
-        terminal.json(rows);
-        return;
-      }
-      const cells = rows.map((token) => [
-        token.id,
-        token.name,
-        token.app,
-        [...token.methods, ...token.paths, ...token.cidrs].join(' ') || 'everything',
-        token.expiresAt === null ? 'never' : new Date(token.expiresAt).toISOString().slice(0, 10),
-        token.lastUsedAt === 0 ? 'never' : formatAge(Date.now() - token.lastUsedAt),
-      ]);
-      const heading = ['ID', 'NAME', 'APP', 'FOR', 'EXPIRES', 'USED'];
-      for (const line of formatTableWithHeading(terminal, heading, cells)) terminal.line(line);
-    });
-  withExamples(withJson(withSocketOptions(list)), 'gate tokens list');
+  addList<TokenStatus>(tokens, context, {
+    call: 'gate.tokens.list',
+    description: 'Lists tokens, without what opens anything.',
+    heading: ['ID', 'NAME', 'APP', 'FOR', 'EXPIRES', 'USED'],
+    cells: (token, now) => [
+      token.id,
+      token.name,
+      token.app,
+      [...token.methods, ...token.paths, ...token.cidrs].join(' ') || 'everything',
+      token.expiresAt === null ? 'never' : new Date(token.expiresAt).toISOString().slice(0, 10),
+      token.lastUsedAt === 0 ? 'never' : formatAge(now - token.lastUsedAt),
+    ],
+  });
 
   const revoke = tokens
     .command('revoke')

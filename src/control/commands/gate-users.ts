@@ -12,7 +12,8 @@ import {
   withSocketOptions,
 } from '../command.ts';
 import { readNewPassword } from '../secret-input.ts';
-import { formatAge, formatTableWithHeading } from '../terminal.ts';
+import { formatAge } from '../terminal.ts';
+import { addList } from './gate-list.ts';
 
 interface RightsOptions extends ClientOptions {
   readonly role: string;
@@ -42,27 +43,19 @@ export function addGateUsers(gate: Command, context: CommandContext): void {
     'gate users add ben --apps git.example.com',
   );
 
-  const list = users
-    .command('list')
-    .description('Lists users.')
-    .action(async (options: ClientOptions) => {
-      const rows = await connect(options, context).call<readonly UserRowStatus[]>('gate.users.list', {});
-      if (options.json === true) {
-        terminal.json(rows);
-        return;
-      }
-      const cells = rows.map((user) => [
-        user.name,
-        user.role,
-        user.role === 'owner' ? 'all' : user.apps.join(' ') || 'none',
-        user.totp ? 'yes' : 'no',
-        String(user.sessions),
-        formatAge(Date.now() - user.createdAt),
-      ]);
-      const heading = ['NAME', 'ROLE', 'APPS', 'CODE', 'SESSIONS', 'MADE'];
-      for (const line of formatTableWithHeading(terminal, heading, cells)) terminal.line(line);
-    });
-  withExamples(withJson(withSocketOptions(list)), 'gate users list');
+  addList<UserRowStatus>(users, context, {
+    call: 'gate.users.list',
+    description: 'Lists users.',
+    heading: ['NAME', 'ROLE', 'APPS', 'CODE', 'SESSIONS', 'MADE'],
+    cells: (user, now) => [
+      user.name,
+      user.role,
+      user.role === 'owner' ? 'all' : user.apps.join(' ') || 'none',
+      user.totp ? 'yes' : 'no',
+      String(user.sessions),
+      formatAge(now - user.createdAt),
+    ],
+  });
 
   const remove = users
     .command('remove')
