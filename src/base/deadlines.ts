@@ -5,6 +5,8 @@ import { type Clock, systemClock, type Timer } from './clock.ts';
 /** Something with at most one deadline at a time. `deadlineAt` is `Deadlines.now` based; 0 means none. */
 export interface DeadlineHolder {
   deadlineAt: number;
+  /** Where it stands among the holders, -1 at first; written by `Deadlines` alone. */
+  deadlinePlace: number;
   /** Called once when the deadline has passed; `deadlineAt` is 0 by then and may be set anew. */
   deadlineReached(): void;
 }
@@ -16,7 +18,11 @@ export interface DeadlineHolder {
 export class Deadlines {
   /** Monotonic milliseconds as of the last tick: a clock that costs a property read. */
   now: number;
-  readonly #holders = new Set<DeadlineHolder>();
+  /**
+   * In no order, each holder knowing its place. Not a Set: what a Set grows into stays reachable from what it was, so that
+   * after the first of them was promoted by the garbage collector every request would be.
+   */
+  readonly #holders: DeadlineHolder[] = [];
   readonly #clock: Clock;
   readonly #timer: Timer;
 
@@ -32,23 +38,33 @@ export class Deadlines {
   }
 
   add(holder: DeadlineHolder): void {
-    this.#holders.add(holder);
+    if (this.#holders[holder.deadlinePlace] === holder) return;
+    holder.deadlinePlace = this.#holders.push(holder) - 1;
   }
 
   remove(holder: DeadlineHolder): void {
-    this.#holders.delete(holder);
+    const place = holder.deadlinePlace;
+    const holders = this.#holders;
+    if (holders[place] !== holder) return;
+    holder.deadlinePlace = -1;
+    const last = holders.pop()!;
+    if (last === holder) return;
+    holders[place] = last;
+    last.deadlinePlace = place;
   }
 
   close(): void {
     this.#timer.cancel();
-    this.#holders.clear();
+    this.#holders.length = 0;
   }
 
   #tick(): void {
     const now = this.#clock.monotonic();
     this.now = now;
-    for (const holder of this.#holders) {
-      if (holder.deadlineAt !== 0 && holder.deadlineAt <= now) {
+    // Backwards: who leaves meanwhile is replaced by one that had its turn, and who comes waits for the next tick.
+    for (let i = this.#holders.length - 1; i >= 0; i--) {
+      const holder = this.#holders[i];
+      if (holder !== undefined && holder.deadlineAt !== 0 && holder.deadlineAt <= now) {
         holder.deadlineAt = 0;
         holder.deadlineReached();
       }

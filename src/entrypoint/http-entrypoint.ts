@@ -46,6 +46,7 @@ export class FirstBytes implements DeadlineHolder, Served {
   /** Nothing is in work before the first byte. */
   readonly idle = true;
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly #connection: Connection;
   readonly #socket: Socket;
   readonly #sniff: boolean;

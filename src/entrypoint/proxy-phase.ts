@@ -10,6 +10,7 @@ import { sniffMs } from './sniff.ts';
 export class ProxyPhase implements DeadlineHolder, Served {
   readonly idle = true;
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly #connection: Connection;
   readonly #speak: Speak;
   readonly #deadlines: Deadlines;

@@ -20,6 +20,7 @@ class SniffPhase implements DeadlineHolder, Served {
   /** Nothing is in work before it is clear what. */
   readonly idle = true;
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly #connection: Connection;
   readonly #deps: MuxDeps;
   #bytes: Buffer = nothing;

@@ -71,6 +71,7 @@ export interface ExchangeHost {
 
 export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, ForwardHost, Doorman, PassHolder, VisitHost {
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly clock: Clock;
   readonly deadlines: Deadlines;
   readonly client: ClientStream;

@@ -73,6 +73,7 @@ export interface ForwardHost {
 
 export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBodyOwner, TunnelOwner {
   claimKind: ClaimKind = 'request';
+  claimPlace = -1;
   readonly head: RequestHead;
   readonly clientAddress: string;
   readonly avoid: string | null;

@@ -63,6 +63,7 @@ interface Arrival {
 
 export class H2Connection implements DeadlineHolder, StreamOwner {
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly #socket: Socket;
   readonly #facts: ConnectionFacts;
   readonly #host: H2Host;

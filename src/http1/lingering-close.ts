@@ -21,6 +21,7 @@ export function closeCutShort(socket: Socket, deadlines: Deadlines): void {
 
 class LingeringClose implements DeadlineHolder {
   deadlineAt: number;
+  deadlinePlace = -1;
   readonly #socket: Socket;
   readonly #deadlines: Deadlines;
   readonly #stallMs: number;

@@ -54,6 +54,7 @@ type Phase =
 
 export class ServerConnection implements DeadlineHolder, StreamHost {
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly socket: Socket;
   readonly writer: MessageWriter;
   readonly #options: ServerConnectionOptions;

@@ -72,10 +72,12 @@ const keepAliveMs = 60_000;
 
 export class Tunnel implements ClaimHolder, Waiter, DeadlineHolder, ConnectListener<BulkReads>, PipeOwner {
   readonly claimKind = 'tunnel';
+  claimPlace = -1;
   /** A tunnel cannot tell its client to go: it ends with its claim. */
   readonly idle = false;
   readonly heldSize = heldSize;
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly way: Way;
   readonly client: TunnelClient;
   readonly record: TunnelRecord;

@@ -63,6 +63,7 @@ const plaintextAnswer = Buffer.from(
 
 export class Handshake implements DeadlineHolder {
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly socket: Socket;
   /** Identifies the connection while it is open. */
   readonly ends: string;

@@ -49,7 +49,8 @@ export class LiveGeneration<R extends GenerationResource> {
   readonly serviceName: string;
   readonly generation: Generation;
   readonly resource: R;
-  readonly #claims = new Set<ClaimHolder>();
+  /** In no order, each holder knowing its place: see `Deadlines` for why this is no Set. */
+  readonly #claims: ClaimHolder[] = [];
   readonly #onDrained: OnDrained;
   #timers: Timer[] = [];
   #retired = false;
@@ -66,7 +67,7 @@ export class LiveGeneration<R extends GenerationResource> {
   }
 
   get active(): number {
-    return this.#claims.size;
+    return this.#claims.length;
   }
 
   get retired(): boolean {
@@ -74,13 +75,22 @@ export class LiveGeneration<R extends GenerationResource> {
   }
 
   claim(holder: ClaimHolder): void {
-    this.#claims.add(holder);
+    holder.claimPlace = this.#claims.push(holder) - 1;
     this.claimed++;
   }
 
   /** Releasing twice, or something never claimed, is harmless. */
   release(holder: ClaimHolder): void {
-    if (this.#claims.delete(holder) && this.#retired && this.#claims.size === 0) this.#finish();
+    const place = holder.claimPlace;
+    const claims = this.#claims;
+    if (claims[place] !== holder) return;
+    holder.claimPlace = -1;
+    const last = claims.pop()!;
+    if (last !== holder) {
+      claims[place] = last;
+      last.claimPlace = place;
+    }
+    if (this.#retired && claims.length === 0) this.#finish();
   }
 
   /** Takes no new claims from now on; what is claimed may go on for `drainMs` (requests) or `streamDrainMs` (others). */
@@ -88,7 +98,7 @@ export class LiveGeneration<R extends GenerationResource> {
     if (this.#retired) return;
     this.#retired = true;
     this.resource.retire();
-    if (this.#claims.size === 0) {
+    if (this.#claims.length === 0) {
       this.#finish();
       return;
     }

@@ -41,6 +41,7 @@ const quietMs = 1000;
 
 export class FlowRelay implements DeadlineHolder, FlowHost {
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly resolver: Resolver;
   readonly #deps: RelayDeps;
   readonly #deadlines: Deadlines;

@@ -55,6 +55,7 @@ const unfragmented = 1400;
 
 export class Flow extends TableEntry<Flow> implements ClaimHolder, Waiter {
   readonly claimKind = 'flow';
+  claimPlace = -1;
   readonly heldSize = heldSize;
   /** As the listening socket gives it, and takes it for replies. */
   readonly address: string;

@@ -95,6 +95,7 @@ export class Connector<R extends SocketReads = DirectReads> {
 
 export class Attempt<R extends SocketReads = DirectReads> implements DeadlineHolder {
   deadlineAt = 0;
+  deadlinePlace = -1;
   /** For the listener; null while the stream is what is read. */
   reads: R | null = null;
   readonly #address: string;

@@ -39,6 +39,7 @@ export interface H2Options {
 /** From address to a session whose SETTINGS have arrived. */
 export class H2Dial implements Dial, ConnectListener, DeadlineHolder {
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly #pool: Pool;
   readonly #options: H2Options;
   readonly #attempt: Attempt;
@@ -105,6 +106,7 @@ export class H2Dial implements Dial, ConnectListener, DeadlineHolder {
 export class H2Session extends PooledConnection implements H2StreamHost, DeadlineHolder {
   /** Set while a PING is under way. */
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly #session: ClientHttp2Session;
   readonly #pool: Pool;
   readonly #options: H2Options;

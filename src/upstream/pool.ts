@@ -50,6 +50,7 @@ const waitingMax = 1024;
 
 export class Pool implements DeadlineHolder {
   deadlineAt = 0;
+  deadlinePlace = -1;
   readonly #options: PoolOptions;
   #limits: BackendLimits;
   /** Connections with room, the latest last: reuse is LIFO, so that the surplus grows old and is closed. */
@@ -310,6 +311,7 @@ export class Pool implements DeadlineHolder {
 /** An ask that waits for a connection. */
 class Waiting implements Opening, DeadlineHolder {
   deadlineAt: number;
+  deadlinePlace = -1;
   readonly receiver: BackendReceiver;
   readonly fresh: boolean;
   readonly #pool: Pool;

@@ -29,6 +29,7 @@ function handClock() {
 
 class Connection implements DeadlineHolder {
   deadlineAt = 0;
+  deadlinePlace = -1;
   reached = 0;
   deadlineReached(): void {
     this.reached++;

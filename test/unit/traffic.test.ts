@@ -55,6 +55,7 @@ class Pools implements GenerationResource {
 
 class Holder implements ClaimHolder {
   readonly claimKind: ClaimKind;
+  claimPlace = -1;
   ended: EndReason | null = null;
   constructor(kind: ClaimKind = 'request') {
     this.claimKind = kind;
