@@ -3,6 +3,8 @@
 // Invariant: no contestant is spared a duty that another one has.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ControlClient } from '../src/control/client.ts';
+import { socketName } from '../src/control/socket-path.ts';
 import { ports } from './ports.ts';
 import { type Program, startProgram } from './process.ts';
 
@@ -34,27 +36,50 @@ export async function startBackend(ground: Ground): Promise<Program> {
     `${process.getuid?.() === 0 ? 'user root; ' : ''}worker_processes 1; daemon off; pid ${ground.directory}/backend.pid; error_log ${ground.directory}/backend.err;
 events { worker_connections 8192; }
 http { access_log off; keepalive_requests 1000000000; sendfile on;
-  server { listen 127.0.0.1:${ports.backend} reuseport backlog=4096;
+  server { listen 127.0.0.1:${ports.backend} reuseport backlog=4096; listen 127.0.0.1:${ports.otherBackend} backlog=4096;
     location / { default_type text/plain; return 200 "hello from the backend, a small body of text\\n"; }
     location = /megabyte { root ${megabyte}; } } }`,
   );
   return await startProgram('backend', 'nginx', ['-c', conf], ports.backend);
 }
 
-export const turnpike: Contestant = turnpikeWith('turnpike', '');
-
-/** @param host  more keys of the host under load */
-export function turnpikeWith(name: string, host: string): Contestant {
+/** The whole product from its sources. @param config  its config.toml; paths are relative to the ground's directory */
+export function turnpikeFrom(name: string, config: (ground: Ground) => string, tlsPort: number | null): Contestant {
   return {
     name,
     port: ports.turnpike,
-    tlsPort: ports.turnpikeTls,
+    tlsPort,
     start(ground) {
-      const file = join(ground.directory, 'turnpike.toml');
-      writeFileSync(
-        file,
-        `state_dir = "${ground.directory}/state"
-workers = 1
+      const file = join(ground.directory, `${name.replaceAll(' ', '-')}.toml`);
+      writeFileSync(file, config(ground));
+      return startProgram(name, process.execPath, [turnpikeMain, 'serve', '--config', file], ports.turnpike);
+    },
+  };
+}
+
+export const turnpikeMain = join(import.meta.dirname, '..', 'src', 'main.ts');
+
+/** @param host  more keys of the host under load. @param more  more of the file */
+export function turnpikeWith(name: string, host: string, more = '', workers = 1): Contestant {
+  return turnpikeFrom(name, (ground) => httpConfig(ground, host, more, workers), ports.turnpikeTls);
+}
+
+export const turnpike: Contestant = turnpikeWith('turnpike', '');
+
+/** So many hosts more, for the end of a configuration. */
+export function manyRoutes(count: number): string {
+  const to = `to = "127.0.0.1:${ports.backend}"`;
+  return Array.from({ length: count }, (_each, i) => `[external_routes."host${i}.bench.test"]\n${to}\n`).join('');
+}
+
+/** The control socket of the Turnpike that runs. */
+export function controlOf(ground: Ground): ControlClient {
+  return new ControlClient({ path: join(ground.directory, 'state', socketName), configFile: null });
+}
+
+function httpConfig(ground: Ground, host = '', more = '', workers = 1): string {
+  return `state_dir = "state"
+workers = ${workers}
 [entrypoints.web]
 address = "127.0.0.1:${ports.turnpike}"
 protocol = "http"
@@ -75,12 +100,7 @@ to = "127.0.0.1:${ports.backend}"
 ${host}
 [external_routes."bench.test"]
 to = "127.0.0.1:${ports.backend}"
-`,
-      );
-      const main = join(import.meta.dirname, '..', 'src', 'main.ts');
-      return startProgram(name, process.execPath, [main, 'serve', '--config', file], ports.turnpike);
-    },
-  };
+${more}`;
 }
 
 export const haproxy: Contestant = {
@@ -94,7 +114,7 @@ export const haproxy: Contestant = {
       `global
   nbthread 1
   log stdout format raw local0
-  ssl-default-bind-options ssl-min-ver TLSv1.2
+  ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
 defaults
   mode http
   log global
@@ -127,29 +147,34 @@ backend app
   },
 };
 
-export const nginx: Contestant = {
-  name: 'nginx',
-  port: ports.nginx,
-  tlsPort: ports.nginxTls,
-  start(ground) {
-    const file = join(ground.directory, 'nginx.conf');
-    const server = `location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection "";
+export const nginx: Contestant = nginxFrom('nginx', 'proxy_set_header Connection "";');
+
+/** @param upstream  how connections to the backend are used */
+export function nginxFrom(name: string, upstream: string): Contestant {
+  return {
+    name,
+    port: ports.nginx,
+    tlsPort: ports.nginxTls,
+    start(ground) {
+      const file = join(ground.directory, 'nginx.conf');
+      const server = `location / { proxy_pass http://app; proxy_http_version 1.1; ${upstream}
       proxy_set_header Host $host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
       proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $host;
       proxy_set_header X-Request-Id $request_id; }`;
-    writeFileSync(
-      file,
-      `worker_processes 1; daemon off; pid ${ground.directory}/nginx.pid; error_log ${ground.directory}/nginx.err;
+      writeFileSync(
+        file,
+        `worker_processes 1; daemon off; pid ${ground.directory}/nginx.pid; error_log ${ground.directory}/nginx.err;
 events { worker_connections 8192; }
 http { access_log ${ground.directory}/nginx.log; keepalive_requests 1000000000;
   upstream app { server 127.0.0.1:${ports.backend}; keepalive 256; keepalive_requests 1000000000; }
   server { listen 127.0.0.1:${ports.nginx}; ${server} }
   server { listen 127.0.0.1:${ports.nginxTls} ssl http2; ssl_certificate ${ground.certFile};
-    ssl_certificate_key ${ground.keyFile}; ${server} } }`,
-    );
-    return startProgram('nginx', 'nginx', ['-c', file], ports.nginx);
-  },
-};
+    ssl_certificate_key ${ground.keyFile}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_tickets off; ${server} } }`,
+      );
+      return startProgram('nginx', 'nginx', ['-c', file], ports.nginx);
+    },
+  };
+}
 
 export const caddy: Contestant = {
   name: 'caddy',

@@ -12,7 +12,7 @@ const proxy = createProxyServer({
 });
 const log = createWriteStream('/dev/null');
 proxy.on('error', (_error, _request, response) => response.end());
-createServer((request, response) => {
+const server = createServer((request, response) => {
   const begun = Date.now();
   response.on('finish', () => {
     log.write(
@@ -20,4 +20,6 @@ createServer((request, response) => {
     );
   });
   proxy.web(request, response);
-}).listen(Number(listen), '127.0.0.1');
+});
+server.on('upgrade', (request, socket, head) => proxy.ws(request, socket, head));
+server.listen(Number(listen), '127.0.0.1');

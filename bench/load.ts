@@ -1,7 +1,10 @@
-// Load generators: wrk for HTTP/1.1, h2load for HTTP/2; their reports as numbers.
+// Load generators: wrk for HTTP/1.1, h2load for HTTP/2, openssl for handshakes, our own where requests have their time;
+// their reports as numbers.
 // Invariant: a run with one failed request, wrong status or socket error is a failed run, not a slow one.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import type { LoadReport } from '../src/load/tally.ts';
+import { turnpikeMain } from './contestants.ts';
 
 const run = promisify(execFile);
 
@@ -38,6 +41,34 @@ export async function wrk(
     p50: percentile(stdout, '50%'),
     p99: percentile(stdout, '99%'),
   };
+}
+
+/** Our own generator, in a process of its own. @param more  more of its options */
+export async function turnpikeBench(
+  url: string,
+  { connections, seconds }: LoadOptions,
+  ...more: readonly string[]
+): Promise<Load & { readonly max: number }> {
+  const options = ['--connections', String(connections), '--duration', `${seconds}s`, '--insecure', '--json', ...more];
+  const { stdout } = await run(process.execPath, [turnpikeMain, 'bench', url, ...options], { maxBuffer: 1 << 24 });
+  const report = JSON.parse(stdout) as LoadReport;
+  if (report.failed > 0) throw new Error(`${url}: ${report.failed} of ${report.begun} failed: ${stdout}`);
+  const { percentiles, max } = report.latency;
+  const { answered, perSecond } = report;
+  return { requests: answered, seconds: answered / perSecond, p50: percentiles['50']!, p99: percentiles['99']!, max };
+}
+
+/** New TLS handshakes, none resumed, by four clients; a connection is closed as soon as it stands. */
+export async function handshakes(port: number, seconds: number): Promise<Load> {
+  const args = ['s_time', '-connect', `127.0.0.1:${port}`, '-new', '-tls1_3', '-time', String(seconds)];
+  const clients = Array.from({ length: 4 }, () => run('openssl', args));
+  let requests = 0;
+  for (const { stdout } of await Promise.all(clients)) {
+    const made = /(\d+) connections in \d+ real seconds/.exec(stdout);
+    if (made === null) throw new Error(`openssl said: ${stdout}`);
+    requests += Number(made[1]);
+  }
+  return { requests, seconds, p50: Number.NaN, p99: Number.NaN };
 }
 
 export async function h2load(url: string, streams: number, { connections, seconds }: LoadOptions): Promise<Load> {

@@ -2,6 +2,7 @@
 // Invariant: one port, one program.
 export const ports = {
   backend: 19_001,
+  otherBackend: 19_002,
   turnpike: 19_010,
   turnpikeTls: 19_011,
   haproxy: 19_020,

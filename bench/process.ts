@@ -11,6 +11,7 @@ const ticksPerSecond = 100;
 export interface Program {
   readonly name: string;
   readonly port: number;
+  readonly pid: number;
   /** Processor microseconds used so far by the program and all its descendants. */
   cpuMicros(): number;
   /** Resident bytes of the program and all its descendants. */
@@ -42,7 +43,8 @@ export async function startProgram(
   return {
     name,
     port,
-    cpuMicros: () => family(child.pid!).reduce((sum, pid) => sum + ticksOf(pid), 0) * (1_000_000 / ticksPerSecond),
+    pid: child.pid!,
+    cpuMicros: () => family(child.pid!).reduce((sum, pid) => sum + cpuMicrosOf(pid), 0),
     residentBytes: () => family(child.pid!).reduce((sum, pid) => sum + residentOf(pid), 0),
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return;
@@ -56,7 +58,7 @@ export async function startProgram(
 }
 
 async function accepting(port: number, child: ChildProcess, said: () => string): Promise<void> {
-  for (let attempt = 0; attempt < 200; attempt++) {
+  for (let attempt = 0; attempt < 2000; attempt++) {
     if (child.exitCode !== null) throw new Error(`exit ${child.exitCode}: ${said()}`);
     const open = await new Promise<boolean>((resolve) => {
       const socket = connect(port, '127.0.0.1', () => {
@@ -66,12 +68,13 @@ async function accepting(port: number, child: ChildProcess, said: () => string):
       socket.on('error', () => resolve(false));
     });
     if (open) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await new Promise((resolve) => setTimeout(resolve, 5));
   }
   throw new Error(`nothing accepts on ${port}`);
 }
 
-function family(pid: number): number[] {
+/** The process and all its descendants. */
+export function family(pid: number): number[] {
   const parents = new Map<number, number>();
   for (const entry of readdirSync('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
@@ -95,9 +98,9 @@ function statOf(pid: number): string[] | null {
   }
 }
 
-function ticksOf(pid: number): number {
+export function cpuMicrosOf(pid: number): number {
   const fields = statOf(pid);
-  return fields === null ? 0 : Number(fields[11]) + Number(fields[12]);
+  return fields === null ? 0 : (Number(fields[11]) + Number(fields[12])) * (1_000_000 / ticksPerSecond);
 }
 
 function residentOf(pid: number): number {

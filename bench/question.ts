@@ -4,31 +4,83 @@ import { type Contestant, type Ground, startBackend } from './contestants.ts';
 import type { Load } from './load.ts';
 import type { Program } from './process.ts';
 
+/** A column of the table. The first one of a question is what its contestants are compared by. */
+export interface Figure {
+  /** Its name in a round, and in the JSON. */
+  readonly key: string;
+  /** With its unit. */
+  readonly title: string;
+  readonly digits: number;
+}
+
+/** What was seen of one contestant in one round, by the keys of the figures. */
+export type Round = Readonly<Record<string, number>>;
+
 export interface Question {
   readonly name: string;
   readonly asks: string;
   readonly contestants: readonly Contestant[];
+  readonly figures: readonly Figure[];
   /** What stands behind the contestants; an HTTP server when left out. */
-  readonly backend?: (ground: Ground) => Promise<Program>;
+  readonly backend?: ((ground: Ground) => Promise<Program>) | undefined;
   /** Throws when the contestant does not do what is asked. */
-  check(contestant: Contestant, ground: Ground): Promise<void>;
-  load(contestant: Contestant, seconds: number): Promise<Load>;
-  /** Bytes of body per request; 0 when requests are what counts. */
-  readonly bodyBytes: number;
+  measure(contestant: Contestant, ground: Ground, seconds: number): Promise<Round>;
 }
 
-export interface Round {
-  readonly cpuMicros: number;
-  readonly perSecond: number;
-  readonly p50: number;
-  readonly p99: number;
-  readonly residentBytes: number;
+/** A question about the processor time of a unit of work under load. */
+export interface LoadQuestion extends Pick<Question, 'name' | 'asks' | 'contestants' | 'backend'> {
+  /** What is counted: "request" when left out. */
+  readonly unit?: string;
+  /** Bytes of body in a unit, when they are what counts. */
+  readonly bodyBytes?: number;
+  check(contestant: Contestant, ground: Ground): Promise<void>;
+  load(contestant: Contestant, seconds: number): Promise<Load>;
+}
+
+export function underLoad(question: LoadQuestion): Question {
+  const { name, asks, contestants, backend, unit = 'request', bodyBytes = 0 } = question;
+  return {
+    name,
+    asks,
+    contestants,
+    backend,
+    figures: [
+      { key: 'cpuMicros', title: `CPU µs / ${unit}`, digits: 1 },
+      bodyBytes > 0
+        ? { key: 'megabytes', title: 'MB / s', digits: 0 }
+        : { key: 'perSecond', title: `${unit}s / s`, digits: 0 },
+      { key: 'p50', title: 'p50 ms', digits: 2 },
+      { key: 'p99', title: 'p99 ms', digits: 2 },
+      { key: 'resident', title: 'RSS MB', digits: 0 },
+    ],
+    async measure(contestant, ground, seconds) {
+      const program = await contestant.start(ground);
+      try {
+        await question.check(contestant, ground);
+        // Everybody is warm before the clock runs: a compiler that is still compiling is not what is asked about.
+        await question.load(contestant, Math.max(1, Math.floor(seconds / 2)));
+        const before = program.cpuMicros();
+        const load = await question.load(contestant, seconds);
+        const used = program.cpuMicros() - before;
+        return {
+          cpuMicros: used / load.requests,
+          perSecond: load.requests / load.seconds,
+          megabytes: (load.requests * bodyBytes) / load.seconds / 1e6,
+          p50: load.p50 / 1000,
+          p99: load.p99 / 1000,
+          resident: program.residentBytes() / 1e6,
+        };
+      } finally {
+        await program.stop();
+      }
+    },
+  };
 }
 
 export interface Result {
   readonly question: string;
   readonly asks: string;
-  readonly bodyBytes: number;
+  readonly figures: readonly Figure[];
   readonly contestants: readonly { readonly name: string; readonly rounds: readonly Round[] }[];
 }
 
@@ -45,7 +97,7 @@ export async function answer(
     for (let round = 0; round < rounds; round++) {
       for (const contestant of question.contestants) {
         progress(`${question.name}: round ${round + 1} of ${rounds}, ${contestant.name}`);
-        results.get(contestant.name)!.push(await once(question, contestant, ground, seconds));
+        results.get(contestant.name)!.push(await question.measure(contestant, ground, seconds));
       }
     }
   } finally {
@@ -54,28 +106,7 @@ export async function answer(
   return {
     question: question.name,
     asks: question.asks,
-    bodyBytes: question.bodyBytes,
+    figures: question.figures,
     contestants: [...results].map(([name, each]) => ({ name, rounds: each })),
   };
-}
-
-async function once(question: Question, contestant: Contestant, ground: Ground, seconds: number): Promise<Round> {
-  const program = await contestant.start(ground);
-  try {
-    await question.check(contestant, ground);
-    // Everybody is warm before the clock runs: a compiler that is still compiling is not what is asked about.
-    await question.load(contestant, Math.max(1, Math.floor(seconds / 2)));
-    const before = program.cpuMicros();
-    const load = await question.load(contestant, seconds);
-    const used = program.cpuMicros() - before;
-    return {
-      cpuMicros: used / load.requests,
-      perSecond: load.requests / load.seconds,
-      p50: load.p50,
-      p99: load.p99,
-      residentBytes: program.residentBytes(),
-    };
-  } finally {
-    await program.stop();
-  }
 }

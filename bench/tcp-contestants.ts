@@ -2,19 +2,13 @@
 // Invariant: none of them looks at what it relays.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Contestant } from './contestants.ts';
+import { type Contestant, turnpikeFrom } from './contestants.ts';
 import { ports } from './ports.ts';
 import { startProgram } from './process.ts';
 
-export const turnpikeTcp: Contestant = {
-  name: 'turnpike',
-  port: ports.turnpike,
-  tlsPort: null,
-  start(ground) {
-    const file = join(ground.directory, 'turnpike-tcp.toml');
-    writeFileSync(
-      file,
-      `state_dir = "${ground.directory}/state-tcp"
+export const turnpikeTcp = turnpikeFrom(
+  'turnpike',
+  () => `state_dir = "state-tcp"
 workers = 1
 [entrypoints.tcp]
 address = "127.0.0.1:${ports.turnpike}"
@@ -28,11 +22,8 @@ service = "backend"
 access = true
 format = "json"
 `,
-    );
-    const main = join(import.meta.dirname, '..', 'src', 'main.ts');
-    return startProgram('turnpike', process.execPath, [main, 'serve', '--config', file], ports.turnpike);
-  },
-};
+  null,
+);
 
 export const haproxyTcp: Contestant = {
   name: 'haproxy',

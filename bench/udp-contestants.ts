@@ -2,7 +2,7 @@
 // Invariant: each takes TCP connections on its port as well, which tells that it is there.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Contestant } from './contestants.ts';
+import { type Contestant, turnpikeFrom } from './contestants.ts';
 import { ports } from './ports.ts';
 import { type Program, startProgram } from './process.ts';
 
@@ -15,15 +15,9 @@ export function startUdpEcho(): Promise<Program> {
   );
 }
 
-export const turnpikeUdp: Contestant = {
-  name: 'turnpike',
-  port: ports.turnpike,
-  tlsPort: null,
-  start(ground) {
-    const file = join(ground.directory, 'turnpike-udp.toml');
-    writeFileSync(
-      file,
-      `state_dir = "${ground.directory}/state-udp"
+export const turnpikeUdp = turnpikeFrom(
+  'turnpike',
+  () => `state_dir = "state-udp"
 workers = 1
 [entrypoints.here]
 address = "127.0.0.1:${ports.turnpike}"
@@ -39,11 +33,8 @@ service = "echo"
 [log]
 access = true
 `,
-    );
-    const main = join(import.meta.dirname, '..', 'src', 'main.ts');
-    return startProgram('turnpike', process.execPath, [main, 'serve', '--config', file], ports.turnpike);
-  },
-};
+  null,
+);
 
 export const nginxUdp: Contestant = {
   name: 'nginx',

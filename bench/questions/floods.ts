@@ -9,7 +9,7 @@ import { floods } from '../flood.ts';
 import type { Load } from '../load.ts';
 import { ports } from '../ports.ts';
 import type { Program } from '../process.ts';
-import type { Question } from '../question.ts';
+import { underLoad } from '../question.ts';
 
 function under(name: string): Contestant {
   return {
@@ -53,11 +53,10 @@ async function visit(port: number, seconds: number): Promise<Load> {
   return { requests: waits.length, seconds: (performance.now() - started) / 1000, p50: at(0.5), p99: at(0.99) };
 }
 
-export const question: Question = {
+export const question = underLoad({
   name: 'floods',
   asks: 'a visitor beside a flood, a new connection for each request',
   contestants: [turnpike, ...Object.keys(floods).map(under)],
-  bodyBytes: 0,
   check: ({ port }) => expectSmall(port, false),
   load: ({ port }, seconds) => visit(port, seconds),
-};
+});

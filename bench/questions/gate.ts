@@ -1,11 +1,9 @@
 // What does a login in front of an app cost a request?
 // Invariant: both send as many bytes of cookies; the gate's is a live session, checked and taken out for each request.
-import { join } from 'node:path';
-import { ControlClient } from '../../src/control/client.ts';
-import { socketName } from '../../src/control/socket-path.ts';
-import { type Contestant, turnpikeWith } from '../contestants.ts';
+import type { ControlClient } from '../../src/control/client.ts';
+import { type Contestant, controlOf, turnpikeWith } from '../contestants.ts';
 import { wrk } from '../load.ts';
-import type { Question } from '../question.ts';
+import { underLoad } from '../question.ts';
 
 const app = '127.0.0.1';
 const user = { name: 'bench', role: 'owner', apps: [], password: 'a password for the bench' };
@@ -14,23 +12,21 @@ const gated: Contestant = turnpikeWith('turnpike gated', 'gate = "gated"');
 /** By contestant. */
 const cookies = new Map<string, string>([[open.name, `an_apps_session_=${'x'.repeat(43)}`]]);
 
-export const question: Question = {
+export const question = underLoad({
   name: 'gate',
   asks: 'small responses, HTTP/1.1 keep-alive, 64 connections: without and with a login in front of the app',
   contestants: [open, gated],
-  bodyBytes: 0,
   async check(contestant, ground) {
     const url = `http://${app}:${contestant.port}/`;
     if (contestant.name === gated.name) {
-      const path = join(ground.directory, 'state', socketName);
       await expectStatus(url, '', 401);
-      cookies.set(gated.name, await logIn(url, new ControlClient({ path, configFile: null })));
+      cookies.set(gated.name, await logIn(url, controlOf(ground)));
     }
     await expectStatus(url, cookies.get(contestant.name)!, 200);
   },
   load: ({ name, port }, seconds) =>
     wrk(`http://${app}:${port}/`, { connections: 64, seconds, headers: [`Cookie: ${cookies.get(name)}`] }),
-};
+});
 
 /** The one before may still be on its way out. */
 async function expectStatus(url: string, cookie: string, status: number): Promise<void> {

@@ -3,13 +3,12 @@
 import { expectSmall } from '../check.ts';
 import { caddy, haproxy, httpProxy3, nginx, turnpike } from '../contestants.ts';
 import { wrk } from '../load.ts';
-import type { Question } from '../question.ts';
+import { underLoad } from '../question.ts';
 
-export const question: Question = {
+export const question = underLoad({
   name: 'http1',
   asks: 'small responses, HTTP/1.1 keep-alive, 64 connections',
   contestants: [turnpike, haproxy, nginx, caddy, httpProxy3],
-  bodyBytes: 0,
   check: ({ port }) => expectSmall(port, false),
   load: ({ port }, seconds) => wrk(`http://127.0.0.1:${port}/`, { connections: 64, seconds }),
-};
+});

@@ -3,13 +3,12 @@
 import { expectSmall } from '../check.ts';
 import { caddy, haproxy, nginx, turnpike } from '../contestants.ts';
 import { wrk } from '../load.ts';
-import type { Question } from '../question.ts';
+import { underLoad } from '../question.ts';
 
-export const question: Question = {
+export const question = underLoad({
   name: 'https1',
   asks: 'small responses, HTTP/1.1 over TLS, 64 connections',
   contestants: [turnpike, haproxy, nginx, caddy],
-  bodyBytes: 0,
   check: ({ tlsPort }) => expectSmall(tlsPort!, true),
   load: ({ tlsPort }, seconds) => wrk(`https://127.0.0.1:${tlsPort}/`, { connections: 64, seconds }),
-};
+});
