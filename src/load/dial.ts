@@ -3,6 +3,8 @@
 import { isIP, Socket, connect as tcpConnect } from 'node:net';
 import { connect as tlsConnect } from 'node:tls';
 import { DirectReads } from '../base/direct-reads.ts';
+import { ClientConnection } from '../http1/client-connection.ts';
+import { errorWord, type Lane, type LaneHost } from './lane.ts';
 import type { LoadPlan } from './plan.ts';
 
 export type Dialled = (error: Error | null, socket: Socket, reads: DirectReads | null) => void;
@@ -49,4 +51,33 @@ export function dial(plan: LoadPlan, alpn: string, done: Dialled): void {
     socket = secure;
   }
   socket.on('error', finish);
+}
+
+const headLimits = { headerSize: 256 * 1024, headerCount: 1000, targetSize: 64 * 1024 };
+
+export interface Http1Dialling {
+  /** The request for which it is dialled still waits. */
+  wanted(): boolean;
+  opened(connection: ClientConnection): void;
+  closed(connection: ClientConnection): void;
+}
+
+/** A connection that speaks HTTP/1.1. When there is none, the host hears why. */
+export function dialHttp1(host: LaneHost, lane: Lane, dialling: Http1Dialling): void {
+  dial(host.plan, 'http/1.1', (error, socket, reads) => {
+    if (!dialling.wanted()) socket.destroy();
+    else if (error !== null) host.failed(lane, errorWord(error));
+    else {
+      host.connected();
+      dialling.opened(
+        new ClientConnection(socket, {
+          address: host.plan.authority,
+          reads,
+          limits: () => headLimits,
+          onIdle: () => {},
+          onClose: (connection) => dialling.closed(connection),
+        }),
+      );
+    }
+  });
 }

@@ -1,25 +1,20 @@
 // Requests one after the other on an HTTP/1.1 connection that is kept alive as long as the target likes.
 // Invariant: a connection that closed while idle is made anew with the next request, and is no failure.
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Fault } from '../base/fault.ts';
-import { ClientConnection } from '../http1/client-connection.ts';
+import type { ClientConnection } from '../http1/client-connection.ts';
 import type { RequestHead, ResponseHead } from '../message/head.ts';
 import type { BackendReceiver, BackendStream } from '../message/stream.ts';
-import { dial } from './dial.ts';
-import { errorWord, type Lane, type LaneHost } from './lane.ts';
-
-const headLimits = { headerSize: 256 * 1024, headerCount: 1000, targetSize: 64 * 1024 };
+import { dialHttp1 } from './dial.ts';
+import type { Lane, LaneHost } from './lane.ts';
 
 export class Http1Lane implements Lane, BackendReceiver {
   dueAt = 0;
   readonly #host: LaneHost;
   readonly #head: RequestHead;
   #connection: ClientConnection | null = null;
-  #socket: Socket | null = null;
   #stream: BackendStream | null = null;
   #status = 0;
-  #closed = false;
   /** Rises with every request: what comes late from an earlier one is void. */
   #turn = 0;
 
@@ -38,40 +33,25 @@ export class Http1Lane implements Lane, BackendReceiver {
     this.#turn++;
     // After this the stream says nothing more.
     this.#stream?.abort();
-    this.#socket?.destroy();
+    this.#connection?.destroy();
     this.#stream = null;
-    this.#socket = null;
     this.#connection = null;
   }
 
   close(): void {
-    this.#closed = true;
     this.abandon();
   }
 
   #connect(turn: number): void {
-    dial(this.#host.plan, 'http/1.1', (error, socket, reads) => {
-      if (this.#closed || turn !== this.#turn) {
-        socket.destroy();
-        return;
-      }
-      if (error !== null) {
-        this.#host.failed(this, errorWord(error));
-        return;
-      }
-      this.#host.connected();
-      this.#socket = socket;
-      const connection = new ClientConnection(socket, {
-        address: this.#host.plan.authority,
-        reads,
-        limits: () => headLimits,
-        onIdle: () => {},
-        onClose: (closed) => {
-          if (this.#connection === closed) this.#connection = null;
-        },
-      });
-      this.#connection = connection;
-      this.#send(connection);
+    dialHttp1(this.#host, this, {
+      wanted: () => turn === this.#turn,
+      opened: (connection) => {
+        this.#connection = connection;
+        this.#send(connection);
+      },
+      closed: (connection) => {
+        if (this.#connection === connection) this.#connection = null;
+      },
     });
   }
 

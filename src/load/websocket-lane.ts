@@ -1,26 +1,24 @@
 // Messages to a WebSocket that echoes, one at a time (RFC 6455).
 // Invariant: the handshake is checked before the first message; an answer is one whole message.
 import { createHash, randomBytes } from 'node:crypto';
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Fault } from '../base/fault.ts';
-import { ClientConnection } from '../http1/client-connection.ts';
+import type { ClientConnection } from '../http1/client-connection.ts';
 import { Fields } from '../message/fields.ts';
 import type { ResponseHead } from '../message/head.ts';
 import type { BackendReceiver } from '../message/stream.ts';
-import { dial } from './dial.ts';
+import { dialHttp1 } from './dial.ts';
 import { requestHead } from './http1-lane.ts';
 import { errorWord, type Lane, type LaneHost } from './lane.ts';
 import { FrameReader, maskedFrame } from './websocket-messages.ts';
 
-const headLimits = { headerSize: 64 * 1024, headerCount: 200, targetSize: 64 * 1024 };
 const acceptSuffix = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
 export class WebSocketLane implements Lane {
   dueAt = 0;
   readonly #host: LaneHost;
   readonly #message: Buffer;
-  #socket: Socket | null = null;
+  #connection: ClientConnection | null = null;
   #stream: Duplex | null = null;
   #turn = 0;
 
@@ -37,8 +35,8 @@ export class WebSocketLane implements Lane {
 
   abandon(): void {
     this.#turn++;
-    this.#socket?.destroy();
-    this.#socket = null;
+    this.#connection?.destroy();
+    this.#connection = null;
     this.#stream = null;
   }
 
@@ -47,28 +45,16 @@ export class WebSocketLane implements Lane {
   }
 
   #connect(turn: number): void {
-    dial(this.#host.plan, 'http/1.1', (error, socket, reads) => {
-      if (turn !== this.#turn) {
-        socket.destroy();
-        return;
-      }
-      if (error !== null) {
-        this.#host.failed(this, errorWord(error));
-        return;
-      }
-      this.#host.connected();
-      this.#socket = socket;
-      const connection = new ClientConnection(socket, {
-        address: this.#host.plan.authority,
-        reads,
-        limits: () => headLimits,
-        onIdle: () => {},
-        onClose: () => {},
-      });
-      new Handshake(this.#host, connection, {
-        opened: (stream) => this.#opened(stream, turn),
-        failed: (why) => this.#fail(why, turn),
-      }).send();
+    dialHttp1(this.#host, this, {
+      wanted: () => turn === this.#turn,
+      opened: (connection) => {
+        this.#connection = connection;
+        new Handshake(this.#host, connection, {
+          opened: (stream) => this.#opened(stream, turn),
+          failed: (why) => this.#fail(why, turn),
+        }).send();
+      },
+      closed: () => {},
     });
   }
 
@@ -96,7 +82,7 @@ export class WebSocketLane implements Lane {
   }
 
   #fail(why: string, turn: number): void {
-    if (turn !== this.#turn || this.#socket === null) return;
+    if (turn !== this.#turn || this.#connection === null) return;
     this.abandon();
     this.#host.failed(this, why);
   }
