@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { ControlClient } from '../src/control/client.ts';
 import { socketName } from '../src/control/socket-path.ts';
 import { ports } from './ports.ts';
-import { type Program, startProgram } from './process.ts';
+import { type Program, startNode, startProgram } from './process.ts';
 
 export interface Ground {
   /** A scratch directory of this run. */
@@ -219,11 +219,5 @@ export const httpProxy3: Contestant = {
   name: 'http-proxy-3',
   port: ports.httpProxy3,
   tlsPort: null,
-  start: () =>
-    startProgram(
-      'http-proxy-3',
-      process.execPath,
-      [join(import.meta.dirname, 'http-proxy-3.ts'), String(ports.httpProxy3), String(ports.backend)],
-      ports.httpProxy3,
-    ),
+  start: () => startNode('http-proxy-3', 'http-proxy-3.ts', ports.httpProxy3, ports.backend),
 };

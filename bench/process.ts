@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 
 /** Clock ticks per second of /proc/<pid>/stat; fixed at 100 on every Linux that Node runs on. */
 const ticksPerSecond = 100;
@@ -55,6 +56,12 @@ export async function startProgram(
       clearTimeout(timer);
     },
   };
+}
+
+/** A program of this folder; its arguments are ports, the one where it listens first. */
+export function startNode(name: string, file: string, ...ports: readonly [number, ...number[]]): Promise<Program> {
+  const args = [join(import.meta.dirname, file), ...ports.map(String)];
+  return startProgram(name, process.execPath, args, ports[0]);
 }
 
 async function accepting(port: number, child: ChildProcess, said: () => string): Promise<void> {

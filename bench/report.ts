@@ -54,7 +54,7 @@ export function markdown(result: Result): string {
 export function chart(result: Result): string {
   const { key, title, digits } = result.figures[0]!;
   const bars = result.contestants.map(({ name, rounds }) => ({ name, value: figureOf(rounds, key) }));
-  const most = Math.max(...bars.map(({ value }) => value));
+  const most = Math.max(...bars.map(({ value }) => value), Number.MIN_VALUE);
   const height = 34 + bars.length * 26;
   const rows = bars.map(({ name, value }, i) => {
     const y = 34 + i * 26;

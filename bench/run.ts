@@ -1,4 +1,4 @@
-// npm run bench [-- NAME…] [--rounds N] [--seconds N] [--smoke]: asks the questions and writes what was seen.
+// npm run bench [-- NAME…] [--rounds N] [--seconds N] [--smoke] [--page]: asks the questions and writes what was seen.
 // Invariant: loopback only, bounded in time, and everything that was started is ended.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { mintCa } from '../certs/make-certs.ts';
 import type { Ground } from './contestants.ts';
+import { fillPage } from './page.ts';
 import { answer, type Question } from './question.ts';
 import { chart, table } from './report.ts';
 
@@ -15,6 +16,7 @@ const { values, positionals } = parseArgs({
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '6' },
     smoke: { type: 'boolean', default: false },
+    page: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
@@ -25,7 +27,9 @@ const names = readdirSync(join(here, 'questions'))
 
 if (values.help) {
   process.stdout.write(`npm run bench -- [${names.join('] [')}] [--rounds 5] [--seconds 6] [--smoke]
+       npm run bench -- --page
 Compares Turnpike with haproxy, nginx, caddy and http-proxy-3 on this machine; needs wrk and h2load.
+--page asks nothing: it fills docs/performance.md from bench/results.
 Example: npm run bench -- http1 --rounds 3
 `);
   process.exit(0);
@@ -34,6 +38,10 @@ const unknown = positionals.filter((name) => !names.includes(name));
 if (unknown.length > 0) {
   process.stderr.write(`error: no question named ${unknown.join(', ')}; there are: ${names.join(', ')}\n`);
   process.exit(2);
+}
+if (values.page) {
+  fillPage();
+  process.exit(0);
 }
 /** Enough to see that a question runs. */
 const smokeContestants = 6;

@@ -1,12 +1,11 @@
 // Does `turnpike bench` see what wrk and h2load see?
 // Invariant: all of them load the same nginx, in front of a backend that takes its time: none is asked for more than it can
 // send, so that what they tell is the target's and not their own.
-import { join } from 'node:path';
 import { expectSmall, expectSmallH2 } from '../check.ts';
 import { type Contestant, nginx } from '../contestants.ts';
 import { h2load, type Load, turnpikeBench, wrk } from '../load.ts';
 import { ports } from '../ports.ts';
-import { startProgram } from '../process.ts';
+import { startNode } from '../process.ts';
 import type { Question } from '../question.ts';
 
 const connections = 64;
@@ -34,13 +33,7 @@ export const question: Question = {
     { key: 'p50', title: 'p50 ms', digits: 2 },
     { key: 'p99', title: 'p99 ms', digits: 2 },
   ],
-  backend: () =>
-    startProgram(
-      'slow backend',
-      process.execPath,
-      [join(import.meta.dirname, '../slow-backend.ts'), String(ports.backend)],
-      ports.backend,
-    ),
+  backend: () => startNode('slow backend', 'slow-backend.ts', ports.backend),
   async measure(contestant, ground, seconds) {
     const program = await contestant.start(ground);
     try {

@@ -3,7 +3,7 @@
 import { expectMegabyte } from '../check.ts';
 import { wrk } from '../load.ts';
 import { underLoad } from '../question.ts';
-import { haproxyTcp, nginxTcp, turnpikeTcp } from '../tcp-contestants.ts';
+import { haproxyTcp, nginxTcp, turnpikeTcp } from '../stream-contestants.ts';
 
 export const question = underLoad({
   name: 'tcp',

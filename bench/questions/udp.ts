@@ -1,7 +1,7 @@
 // How much processor time does a relayed datagram cost?
 // Invariant: 64 clients, one datagram of 100 bytes in flight for each, none lost.
 import { underLoad } from '../question.ts';
-import { naiveUdp, nginxUdp, startUdpEcho, turnpikeUdp } from '../udp-contestants.ts';
+import { naiveUdp, nginxUdp, startUdpEcho, turnpikeUdp } from '../stream-contestants.ts';
 import { expectEcho, udpLoad } from '../udp-load.ts';
 
 export const question = underLoad({

@@ -1,10 +1,9 @@
 // How much processor time does a message over a WebSocket cost that is sent, echoed and received?
 // Invariant: 64 WebSockets, one message of 64 bytes in flight on each; Turnpike tracks the frames, as it always does.
-import { join } from 'node:path';
 import { haproxy, httpProxy3, nginxFrom, turnpike } from '../contestants.ts';
 import { turnpikeBench } from '../load.ts';
 import { ports } from '../ports.ts';
-import { startProgram } from '../process.ts';
+import { startNode } from '../process.ts';
 import { underLoad } from '../question.ts';
 
 /** Messages relayed: there and back again. */
@@ -20,13 +19,7 @@ export const question = underLoad({
     nginxFrom('nginx', 'proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;'),
     httpProxy3,
   ],
-  backend: () =>
-    startProgram(
-      'echo',
-      process.execPath,
-      [join(import.meta.dirname, '../websocket-echo.ts'), String(ports.backend)],
-      ports.backend,
-    ),
+  backend: () => startNode('echo', 'websocket-echo.ts', ports.backend),
   check: async (contestant) => {
     const { requests } = await echoes(contestant.port, 1, 1);
     if (requests === 0) throw new Error(`port ${contestant.port} echoes nothing`);
