@@ -9,11 +9,13 @@ import { Figures, type Limit, type Row, rows } from './targets.ts';
 const page = join(import.meta.dirname, '../docs/performance.md');
 const charts = join(import.meta.dirname, '../docs/performance');
 const results = join(import.meta.dirname, 'results');
+/** They have no target, and are told as well. */
+const further = ['tcp-connections', 'gate', 'flows', 'generator'];
 /** Questions whose chart is on the page. */
 const drawn = ['http1', 'h2', 'https1', 'bodies', 'tcp', 'websocket', 'udp'];
 
 export function fillPage(): void {
-  const names = [...new Set(rows.map(({ question }) => question))];
+  const names = [...new Set([...rows.map(({ question }) => question), ...further])];
   const seen = new Map(names.map((name) => [name, read(name)]));
   let text = readFileSync(page, 'utf8');
   text = fill(text, 'targets', targets(seen));

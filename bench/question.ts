@@ -58,7 +58,7 @@ export function underLoad(question: LoadQuestion): Question {
       try {
         await question.check(contestant, ground);
         // Everybody is warm before the clock runs: a compiler that is still compiling is not what is asked about.
-        await question.load(contestant, Math.max(1, Math.floor(seconds / 2)));
+        if (seconds > 1) await question.load(contestant, Math.floor(seconds / 2));
         const before = program.cpuMicros();
         const load = await question.load(contestant, seconds);
         const used = program.cpuMicros() - before;

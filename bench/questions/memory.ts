@@ -6,7 +6,6 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expectSmall } from '../check.ts';
 import { caddy, haproxy, nginx, turnpike } from '../contestants.ts';
-import type { Program } from '../process.ts';
 import type { Question } from '../question.ts';
 
 const idleClients = 2000;
@@ -22,21 +21,25 @@ export const question: Question = {
     { key: 'idle', title: 'KiB / idle connection', digits: 1 },
     { key: 'stalled', title: 'KiB / stalled download', digits: 0 },
   ],
-  async measure(contestant, ground) {
+  async measure(contestant, ground, seconds) {
+    const settled = async (): Promise<number> => {
+      await sleep(Math.min(settleMs, seconds * 500));
+      return program.residentBytes();
+    };
     const program = await contestant.start(ground);
     const sockets: Socket[] = [];
     try {
       await expectSmall(contestant.port, false);
-      const rest = await settled(program);
+      const rest = await settled();
       // What the first ones take is the program's, not theirs.
       sockets.push(...(await Promise.all(clients(contestant.port, 100, '/'))));
-      const before = await settled(program);
+      const before = await settled();
       for (let i = 0; i < idleClients / 100; i++)
         sockets.push(...(await Promise.all(clients(contestant.port, 100, '/'))));
-      const after = await settled(program);
+      const after = await settled();
       const stalled = await Promise.all(clients(contestant.port, stalledClients, '/megabyte'));
       sockets.push(...stalled);
-      const last = await settled(program);
+      const last = await settled();
       return {
         rest: rest / 1e6,
         idle: (after - before) / idleClients / 1024,
@@ -59,9 +62,4 @@ function clients(port: number, count: number, path: string): Promise<Socket>[] {
     if (socket.read(12)?.toString('latin1') !== 'HTTP/1.1 200') throw new Error(`port ${port} does not answer 200`);
     return socket;
   });
-}
-
-async function settled(program: Program): Promise<number> {
-  await sleep(settleMs);
-  return program.residentBytes();
 }
