@@ -3,10 +3,11 @@
 // §4.1.2.2).
 import { createHash, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto';
 import { isIP, isIPv4 } from 'node:net';
-import forge from 'node-forge';
+import type forge from 'node-forge';
 import { canonicalHost, canonicalPattern } from '../model/host.ts';
 import {
   type Asn1,
+  asn1,
   bitString,
   boolean,
   bytesOf,
@@ -20,9 +21,8 @@ import {
   octetString,
   sequence,
   toDer,
+  wholeForge,
 } from './der.ts';
-
-const { asn1 } = forge;
 
 /** What a certificate shall say. Times are epoch milliseconds. */
 export interface CertificateContent {
@@ -178,11 +178,13 @@ function* subjectAltNames(certificate: X509Certificate): Iterable<AltName> {
 
 function* extensionValues(certificate: X509Certificate, id: string): Iterable<Asn1> {
   const [tbs] = children(fromDer(certificate.raw));
-  const extensionList = children(tbs!).find((part) => part.tagClass === asn1.Class.CONTEXT_SPECIFIC && part.type === 3);
+  const extensionList = children(tbs!).find(
+    (part) => part.tagClass === asn1().Class.CONTEXT_SPECIFIC && part.type === 3,
+  );
   if (extensionList === undefined) return;
   for (const each of children(children(extensionList)[0]!)) {
     const parts = children(each);
-    if (asn1.derToOid(bytesOf(parts[0]!).toString('latin1')) === id) yield fromDer(bytesOf(parts.at(-1)!));
+    if (asn1().derToOid(bytesOf(parts[0]!).toString('latin1')) === id) yield fromDer(bytesOf(parts.at(-1)!));
   }
 }
 
@@ -234,11 +236,11 @@ function keyIdentifier(publicKey: KeyObject): Buffer {
 }
 
 function distinguishedName({ commonName, organization }: CertificateContent): Asn1 {
-  const utf8 = asn1.Type.UTF8 as unknown as forge.asn1.Class;
+  const utf8 = asn1().Type.UTF8 as unknown as forge.asn1.Class;
   const attribute = (type: string, value: string) => ({ type, value, valueTagClass: utf8 });
   const attributes = organization === null ? [] : [attribute(oids.organization, organization)];
   attributes.push(attribute(oids.commonName, commonName.slice(0, 64)));
-  return forge.pki.distinguishedNameToAsn1({ attributes });
+  return wholeForge().pki.distinguishedNameToAsn1({ attributes });
 }
 
 /** The subject field byte for byte, so that the chain links whatever string types it uses. */
@@ -250,7 +252,7 @@ function subjectOf(certificate: X509Certificate): Asn1 {
 
 /** Version 1 is the default and not written. */
 function hasVersion(fields: readonly Asn1[]): boolean {
-  return fields[0]!.tagClass === asn1.Class.CONTEXT_SPECIFIC;
+  return fields[0]!.tagClass === asn1().Class.CONTEXT_SPECIFIC;
 }
 
 /** How `sign('sha256', …)` with this key is called. */
@@ -259,7 +261,7 @@ export function signatureAlgorithm(key: KeyObject): Asn1 {
     case 'ec':
       return sequence(objectId(oids.ecdsaWithSha256));
     case 'rsa':
-      return sequence(objectId(oids.sha256WithRsa), node(asn1.Type.NULL, ''));
+      return sequence(objectId(oids.sha256WithRsa), node(asn1().Type.NULL, ''));
     default:
       throw new Error(`cannot sign with a key of type ${key.asymmetricKeyType}`);
   }
@@ -277,8 +279,8 @@ function serialNumber(): Buffer {
 function time(ms: number): Asn1 {
   const date = new Date(ms);
   return date.getUTCFullYear() < 2050
-    ? node(asn1.Type.UTCTIME, asn1.dateToUtcTime(date))
-    : node(asn1.Type.GENERALIZEDTIME, asn1.dateToGeneralizedTime(date));
+    ? node(asn1().Type.UTCTIME, asn1().dateToUtcTime(date))
+    : node(asn1().Type.GENERALIZEDTIME, asn1().dateToGeneralizedTime(date));
 }
 
 function extension(id: string, critical: boolean, value: Asn1): Asn1 {

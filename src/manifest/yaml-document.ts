@@ -1,25 +1,13 @@
 // YAML text → the tree that the forms read, with the place of every key and value. Core schema of YAML 1.2 (chapter 10.3).
 // Invariant: one document of plain data. Tags, directives, merge keys and keys that are written twice are refused rather
 // than interpreted; tokens, depth and what aliases expand to are bounded before anything is built from them.
-import {
-  type Alias,
-  type Document as Composed,
-  Composer,
-  CST,
-  isAlias,
-  isCollection,
-  isMap,
-  isScalar,
-  isSeq,
-  Lexer,
-  LineCounter,
-  type ParsedNode,
-  Parser,
-  type Scalar,
-} from 'yaml';
+import type { Alias, Document as Composed, CST, LineCounter, ParsedNode, Scalar } from 'yaml';
+import { lazyModule } from '../base/lazy-module.ts';
 import { Document, type Node, type PlaceTree, type Position, type SyntaxFault } from '../config/syntax.ts';
 import { deepest } from './depth.ts';
 import { coreScalar } from './yaml-scalar.ts';
+
+const yaml = lazyModule<typeof import('yaml')>('yaml');
 
 /** A manifest of a few hundred lines has some thousands. */
 const mostTokens = 20_000;
@@ -31,7 +19,7 @@ export type ParsedYaml =
   | { readonly ok: false; readonly faults: readonly SyntaxFault[] };
 
 export function parseYaml(text: string, file: string): ParsedYaml {
-  const lines = new LineCounter();
+  const lines = new (yaml().LineCounter)();
   try {
     const composed = compose(text, lines);
     const builder = new TreeBuilder(composed, lines);
@@ -66,16 +54,16 @@ const second = 'is a second document; a file holds one manifest';
 // ---- tokens to a document --------------------------------------------------------------------------------------
 
 function compose(text: string, lines: LineCounter): Composed.Parsed {
-  const parser = new Parser(lines.addNewLine);
+  const parser = new (yaml().Parser)(lines.addNewLine);
   // Plain scalars stay text here; what they mean is decided below, and keys are compared there too.
-  const composer = new Composer({ schema: 'failsafe', uniqueKeys: false, prettyErrors: false });
+  const composer = new (yaml().Composer)({ schema: 'failsafe', uniqueKeys: false, prettyErrors: false });
   const documents: Composed.Parsed[] = [];
   lines.addNewLine(0);
   let tokens = 0;
   let begun = false;
-  for (const source of new Lexer().lex(text)) {
+  for (const source of new (yaml().Lexer)().lex(text)) {
     if (++tokens > mostTokens) throw new Refused(parser.offset, 'has more parts than any manifest');
-    const type = CST.tokenType(source);
+    const type = yaml().CST.tokenType(source);
     refuseToken(type, source, parser.offset);
     if (type === 'doc-start' && begun) throw new Refused(parser.offset, second);
     begun ||= type !== 'comment' && type !== 'newline' && type !== 'space' && type !== 'doc-mode';
@@ -145,35 +133,35 @@ class TreeBuilder {
 
   /** An alias means the last node with its anchor before it (YAML 1.2, 7.1). */
   #resolve(node: ParsedNode, anchors: Map<string, ParsedNode>): void {
-    if (isAlias(node)) {
+    if (yaml().isAlias(node)) {
       const target = anchors.get(node.source);
       if (target === undefined) throw new Refused(node.range[0], `*${node.source} has no anchor before it`);
       this.#targets.set(node, target);
       return;
     }
     if (node.anchor !== undefined) anchors.set(node.anchor, node);
-    if (isMap(node)) {
+    if (yaml().isMap(node)) {
       for (const { key, value } of node.items) {
         if (key !== null) this.#resolve(key as ParsedNode, anchors);
         if (value !== null) this.#resolve(value as ParsedNode, anchors);
       }
-    } else if (isSeq(node)) for (const item of node.items) this.#resolve(item as ParsedNode, anchors);
+    } else if (yaml().isSeq(node)) for (const item of node.items) this.#resolve(item as ParsedNode, anchors);
   }
 
   #node(written: ParsedNode, key: Position, bare: boolean, depth: number): Built {
-    const node = isAlias(written) ? this.#targets.get(written)! : written;
+    const node = yaml().isAlias(written) ? this.#targets.get(written)! : written;
     if (++this.#nodes > mostNodes) throw new Refused(written.range[0], 'has more values than any manifest');
     if (depth > deepest) throw new Refused(written.range[0], 'is nested too deeply');
     const value = this.#position(node.range[0]);
-    if (isScalar(node)) {
+    if (yaml().isScalar(node)) {
       const scalar = coreScalar(node as Scalar<string>);
       return { node: scalar, place: { key, value, bare, raw: scalar.raw, children: new Map() } };
     }
-    if (!isCollection(node)) throw new Refused(written.range[0], 'is not plain data');
+    if (!yaml().isCollection(node)) throw new Refused(written.range[0], 'is not plain data');
     if (this.#open.has(node)) throw new Refused(written.range[0], 'refers to what it is part of');
     this.#open.add(node);
     const place: PlaceTree = { key, value, bare, raw: '', children: new Map() };
-    const built = isMap(node) ? this.#table(node, place, depth) : this.#list(node, place, depth);
+    const built = yaml().isMap(node) ? this.#table(node, place, depth) : this.#list(node, place, depth);
     this.#open.delete(node);
     return { node: built, place };
   }
@@ -200,7 +188,7 @@ class TreeBuilder {
         this.faults.push({ ...at, message: `the key ${shown(name)} is written twice (line ${twin.key.line})` });
         continue;
       }
-      const bare = isScalar(key) && key.type === 'PLAIN';
+      const bare = yaml().isScalar(key) && key.type === 'PLAIN';
       const built: Built =
         value === null
           ? {
@@ -215,12 +203,12 @@ class TreeBuilder {
   }
 
   #nameOf(key: ParsedNode): string | null {
-    const scalar = isAlias(key) ? null : key;
+    const scalar = yaml().isAlias(key) ? null : key;
     const fault = (message: string): null => {
       this.faults.push({ ...this.#position(key.range[0]), message });
       return null;
     };
-    if (!isScalar(scalar) || typeof scalar.value !== 'string')
+    if (!yaml().isScalar(scalar) || typeof scalar.value !== 'string')
       return fault('a key is plain text, not a structure or an alias');
     if (scalar.type !== 'PLAIN') return scalar.value;
     if (scalar.value === '<<') return fault('merge keys are not supported: write the keys out');

@@ -1,7 +1,10 @@
 // The engine's HTTP API on its unix socket: requests as JSON, answers as JSON or as a stream.
 // Invariant: every call ends, by an answer, an EngineError or its time limit; nothing but the socket is ever dialled.
 import type { Readable } from 'node:stream';
-import { Client, type Dispatcher, Pool } from 'undici';
+import type { Client, Dispatcher, Pool } from 'undici';
+import { lazyModule } from '../base/lazy-module.ts';
+
+const undici = lazyModule<typeof import('undici')>('undici');
 
 /** The engine said no, or could not be asked (`status` 0). */
 export class EngineError extends Error {
@@ -42,7 +45,12 @@ export class EngineClient {
   constructor(socketPath: string, version: string) {
     this.socketPath = socketPath;
     this.#version = version;
-    this.#pool = new Pool('http://engine', { socketPath, pipelining: 1, connections: 32, keepAliveTimeout: 1000 });
+    this.#pool = new (undici().Pool)('http://engine', {
+      socketPath,
+      pipelining: 1,
+      connections: 32,
+      keepAliveTimeout: 1000,
+    });
   }
 
   /** The parsed answer; null for an empty one. */
@@ -63,7 +71,7 @@ export class EngineClient {
   /** The answer as it comes. The caller reads it to its end or destroys it. */
   async stream(call: Call): Promise<Readable> {
     // A connection of its own: streams last, and others must not wait for them.
-    const client = new Client('http://engine', { socketPath: this.socketPath });
+    const client = new (undici().Client)('http://engine', { socketPath: this.socketPath });
     this.#streams.add(client);
     const end = (): void => {
       this.#streams.delete(client);
