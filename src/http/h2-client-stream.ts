@@ -44,6 +44,8 @@ export class H2ClientStream implements ClientStream {
   /** Content still to come when the length is known; the last byte of it carries END_STREAM. */
   #left: number = unknownLength;
   #reading = false;
+  /** Content, or its end, came before anybody asked for it. */
+  #bodyHere = false;
   #requestEnded: boolean;
   #discarding: boolean;
   #awaitingDrain = false;
@@ -65,6 +67,8 @@ export class H2ClientStream implements ClientStream {
     stream.on('close', onClose);
     // Without a body `close` comes as soon as a reset does.
     if (!this.#requestEnded) stream.on('aborted', onAborted);
+    // A tunnel reads its stream itself.
+    if (head.expectContinue && head.upgrade === '') stream.once('readable', onReadable);
   }
 
   // ---- ClientStream ----------------------------------------------------------------------------------------------
@@ -152,6 +156,8 @@ export class H2ClientStream implements ClientStream {
     const stream = this.#stream;
     if (!this.#reading) {
       this.#reading = true;
+      // While somebody listens for it, nothing flows.
+      if (this.head.expectContinue) stream.removeListener('readable', onReadable);
       stream.on('data', onData);
       stream.on('end', onEnd);
     }
@@ -159,7 +165,7 @@ export class H2ClientStream implements ClientStream {
   }
 
   get bodyWaits(): boolean {
-    return this.#stream.readableLength > 0;
+    return this.#bodyHere || this.#stream.readableLength > 0;
   }
 
   discardBody(): void {
@@ -190,6 +196,11 @@ export class H2ClientStream implements ClientStream {
 
   data(chunk: Buffer): void {
     if (!this.#over && !this.#discarding) this.receiver.requestData(chunk);
+  }
+
+  arrived(): void {
+    this.#bodyHere = true;
+    if (!this.#over && !this.#discarding) this.receiver.bodyArrived?.();
   }
 
   ended(): void {
@@ -276,6 +287,9 @@ export class H2ClientStream implements ClientStream {
 // Listeners shared by all streams: `this` is the stream, its owner is looked up on it.
 function onData(this: OwnedStream, chunk: Buffer): void {
   this[owner]?.data(chunk);
+}
+function onReadable(this: OwnedStream): void {
+  this[owner]?.arrived();
 }
 function onEnd(this: OwnedStream): void {
   this[owner]?.ended();

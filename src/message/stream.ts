@@ -79,7 +79,7 @@ export interface ClientStream {
 export interface RequestReceiver {
   requestData(chunk: Buffer): void;
   requestEnd(trailers: Fields | null): void;
-  /** `bodyWaits` has become true. HTTP/1.1 only; may come more than once. */
+  /** `bodyWaits` has become true; may come more than once. */
   bodyArrived?(): void;
   /** The client is gone (reset, write error, h2 RST_STREAM, FIN past its grace) or broke its body's framing. */
   requestAborted(fault: Fault): void;

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { useProxy } from '../support/proxy-fixture.ts';
 import { fieldValue } from '../support/raw-client.ts';
 import { overTransports } from '../support/transports.ts';
-import { sleep } from '../support/wait.ts';
+import { sleep, until } from '../support/wait.ts';
 import { answersUntilEnd, askH2, bytesOf, h1Ways, h2Ways } from './support/provoke.ts';
 
 const f = useProxy({ workers: 1 });
@@ -89,6 +89,25 @@ overTransports(
   },
   h1Ways,
 );
+
+// The backend may take a second to decide; who does not wait for it must not be made to.
+overTransports('content behind an expectation that nobody has answered', (transport) => {
+  it.each([
+    ['content', 'abc'],
+    ['an empty end', ''],
+  ])('is sent on as it comes, and nobody is told to continue: %s', async (_name, content) => {
+    f.app1.script = (exchange) => void exchange.whole().then(() => exchange.ok(`got ${exchange.body}`));
+    const live = await f
+      .requester(transport)
+      .open({ method: 'POST', lines: [['expect', '100-continue']], endStream: false });
+    await until('the head at the backend', () => f.app1.exchanges.length === 1);
+    if (content !== '') await live.send(content);
+    live.end();
+    const answer = await live.answer();
+    expect(answer.body.toString()).toBe(`got ${content}`);
+    expect(answer.interim).toEqual([]);
+  });
+});
 
 overTransports(
   'an expectation over HTTP/2',
