@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { paths } from '../../src/control/api.ts';
 import { expectSmall } from '../check.ts';
 import { controlOf, manyRoutes, turnpikeWith } from '../contestants.ts';
-import { turnpikeBench } from '../load.ts';
+import { turnpikeBench, turnpikeReport } from '../load.ts';
 import { ports } from '../ports.ts';
 import type { Question } from '../question.ts';
 
@@ -20,6 +20,7 @@ export const question: Question = {
   figures: [
     { key: 'max', title: 'slowest request ms', digits: 1 },
     { key: 'p99', title: 'p99 ms', digits: 2 },
+    { key: 'failed', title: 'failed or never sent', digits: 0 },
     { key: 'reload', title: 'slowest reload ms', digits: 0 },
     { key: 'reloads', title: 'reloads', digits: 0 },
   ],
@@ -29,7 +30,7 @@ export const question: Question = {
       const url = `http://127.0.0.1:${contestant.port}/`;
       await expectSmall(contestant.port, false);
       if (seconds > 1) await turnpikeBench(url, { connections: 32, seconds: 1 }, '--rate', '1000');
-      const load = turnpikeBench(url, { connections: 32, seconds }, '--rate', '1000');
+      const load = turnpikeReport(url, { connections: 32, seconds }, '--rate', '1000');
       const took: number[] = [];
       const until = performance.now() + seconds * 1000;
       while (contestant === reloading && performance.now() < until) {
@@ -40,9 +41,9 @@ export const question: Question = {
         took.push(performance.now() - begun);
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
-      const { max, p99 } = await load;
+      const { latency, failed } = await load;
       const reload = took.length === 0 ? Number.NaN : Math.max(...took);
-      return { max: max / 1000, p99: p99 / 1000, reload, reloads: took.length };
+      return { max: latency.max / 1000, p99: latency.percentiles['99']! / 1000, failed, reload, reloads: took.length };
     } finally {
       await program.stop();
     }
