@@ -16,6 +16,8 @@ export interface HttpSide {
   answerFault(fault: Fault, head: RequestHead | null): Buffer;
   /** It happened: count and log it. */
   refused(fault: Fault, facts: ConnectionFacts): void;
+  /** Nothing was asked on a connection for too long: count it. */
+  idleClosed(): void;
 }
 
 export interface HttpDeps {
@@ -180,6 +182,10 @@ class Http1Options implements ServerConnectionOptions {
 
   onRefused(fault: Fault): void {
     this.#deps.http.refused(fault, this.facts);
+  }
+
+  onIdleTimeout(): void {
+    this.#deps.http.idleClosed();
   }
 
   onClose(): void {

@@ -1,6 +1,7 @@
 // What one exchange was, for its log line and its counters.
 // Invariant: plain facts, written by the exchange as they become known and read once, at its end.
 import type { Clock } from '../base/clock.ts';
+import type { FaultCode } from '../base/fault.ts';
 import type { RequestHead } from '../message/head.ts';
 import type { Reason } from '../model/reason.ts';
 
@@ -18,6 +19,8 @@ export class ExchangeRecord {
   /** Final status sent; 499 when the client left before one; 0 only while undecided. */
   status = 0;
   reason: Reason = 'served';
+  /** What went wrong first, exactly; null: nothing did. */
+  fault: FaultCode | null = null;
   /** The answer was cut short. */
   aborted = false;
   route = '';

@@ -348,6 +348,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     // A body that broke its framing was answered by the codec that found it.
     if (!record.aborted) record.status = fault.code === 'client-gone' ? 499 : fault.status;
     record.reason = reasonOf(fault.code);
+    record.fault ??= fault.code;
     this.#finish();
   }
 
@@ -420,6 +421,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
   // ---- endings ---------------------------------------------------------------------------------------------------
 
   #refuse(fault: Fault, reason: Reason | null, retryAfterSeconds = 0): void {
+    this.record.fault ??= fault.code;
     if (fault.code === 'internal') this.#host.log.error('exchange-failed', { message: fault.message });
     const guard = this.#plan?.guard;
     if (guard?.policy?.retryPage === true && isDown(fault.code)) {
@@ -454,6 +456,7 @@ export class Exchange implements RequestReceiver, Waiter, DeadlineHolder, Forwar
     const { record } = this;
     record.aborted = true;
     record.reason = reason;
+    record.fault ??= fault.code;
     this.client.abort();
     this.#finish();
   }

@@ -394,6 +394,7 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
         else this.#fail(new Fault('upstream-idle', 'the answer does not go on'));
         break;
       case 'tunnelling':
+        this.#exchange.record.reason = 'idle';
         this.#tunnel?.destroy();
         break;
     }

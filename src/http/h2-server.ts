@@ -33,6 +33,8 @@ export interface H2Host {
   /** A request that must be refused, with a stream to answer it on. */
   refuse(stream: ClientStream, fault: Fault): void;
   cutOff(why: CutOff): void;
+  /** It ends, because nothing was asked on it for too long. */
+  idleClosed(): void;
 }
 
 /** Both peers begin with SETTINGS (RFC 9113 §3.4). */
@@ -155,8 +157,10 @@ export class H2Connection implements DeadlineHolder, StreamOwner {
     if (!this.idle || this.#session.destroyed || this.#draining) return;
     const { keepAliveTimeoutMs, headerTimeoutMs } = this.#limits;
     const { now } = deadlines;
-    if (now - this.#idleSince >= keepAliveTimeoutMs) this.drain();
-    else if (now < this.#judgedAt) return;
+    if (now - this.#idleSince >= keepAliveTimeoutMs) {
+      this.#host.idleClosed();
+      this.drain();
+    } else if (now < this.#judgedAt) return;
     else if (this.#stalled()) this.#cutOff('stalled');
     else this.#judgedAt = now + headerTimeoutMs;
   }

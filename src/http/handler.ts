@@ -97,6 +97,11 @@ export class HttpHandler implements ExchangeHost {
     this.#metrics.cutOff(why);
   }
 
+  /** A client connection was closed at the end of `keep_alive_timeout`. */
+  idleClosed(): void {
+    this.#metrics.idleClosed();
+  }
+
   /** The complete answer to something that never became an exchange. */
   answerFault(fault: Fault, head: RequestHead | null): Buffer {
     return faultBytes(fault, head);
@@ -107,6 +112,7 @@ export class HttpHandler implements ExchangeHost {
     const record = new ExchangeRecord(unreadHead, facts.peerAddress, this.clock);
     record.status = fault.status;
     record.reason = reasonOf(fault.code);
+    record.fault = fault.code;
     this.#account(record, connectionPlan(facts), null, record.started);
   }
 
@@ -128,6 +134,7 @@ export class HttpHandler implements ExchangeHost {
     cells.count(record.method, record.status, now - record.started, record.bytesIn, record.bytesOut);
     if (isFailure(record.reason)) cells.failures.value++;
     this.#metrics.reason(record.reason);
+    if (record.fault !== null) this.#metrics.fault(record.fault);
     this.#accessLog.record(record, connection, now);
     this.#metrics.droppedLogLines.value = this.#accessLog.dropped;
   }

@@ -1,6 +1,7 @@
 // The counters of HTTP traffic.
-// Invariant: label values are route ids, a fixed list of methods and status classes, and reason codes: a client can
+// Invariant: label values are route ids, a fixed list of methods and status classes, reason and fault codes: a client can
 // make numbers grow, never the number of series.
+import type { FaultCode } from '../base/fault.ts';
 import type { Cell, Family, HistogramCell, HistogramFamily, Metrics } from '../base/metrics.ts';
 import type { Reason } from '../model/reason.ts';
 import type { CutOff } from './h2-server.ts';
@@ -43,6 +44,8 @@ export class HttpMetrics {
   readonly #failures: Family;
   readonly #reasons: Family;
   readonly #reasonCells = new Map<Reason, Cell>();
+  readonly #faults: Family;
+  readonly #idleClosed: Cell;
   readonly #cutOff: Family;
 
   constructor(metrics: Metrics) {
@@ -65,6 +68,15 @@ export class HttpMetrics {
       'route',
     ]);
     this.#reasons = metrics.counter('http_reasons_total', 'Why requests went as they did', ['reason']);
+    this.#faults = metrics.counter('http_faults_total', 'Requests that were refused or cut short, by fault code', [
+      'fault',
+    ]);
+    this.#idleClosed = metrics
+      .counter(
+        'http_keep_alive_closed_total',
+        'Client connections closed because nothing was asked on them for too long',
+      )
+      .cell();
     this.droppedLogLines = metrics
       .counter('access_log_dropped_total', 'Lines lost because the log was not read')
       .cell();
@@ -95,6 +107,14 @@ export class HttpMetrics {
       this.#reasonCells.set(reason, cell);
     }
     cell.value++;
+  }
+
+  fault(code: FaultCode): void {
+    this.#faults.cell(code).value++;
+  }
+
+  idleClosed(): void {
+    this.#idleClosed.value++;
   }
 
   cutOff(why: CutOff): void {

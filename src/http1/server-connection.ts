@@ -29,6 +29,8 @@ export interface ServerConnectionOptions {
   answerFault(fault: Fault, head: RequestHead | null): Buffer;
   /** A message was refused before any exchange could see it. */
   onRefused(fault: Fault): void;
+  /** Nothing was asked for too long: it ends, without a word. */
+  onIdleTimeout(): void;
   /** The socket is closed; comes once, also after the socket was handed over by an upgrade. */
   onClose(): void;
 }
@@ -125,8 +127,10 @@ export class ServerConnection implements DeadlineHolder, StreamHost {
   deadlineReached(): void {
     switch (this.#phase) {
       case 'head':
-        if (this.idle) this.#linger();
-        else this.#refuse('request-timeout', 'head not complete in time');
+        if (this.idle) {
+          this.#options.onIdleTimeout();
+          this.#linger();
+        } else this.#refuse('request-timeout', 'head not complete in time');
         break;
       case 'work':
         // The client sent FIN, and its grace is over. Once the answer is on its way, a write will tell whether it is gone.

@@ -34,6 +34,7 @@ export interface BackendStats {
 export interface BackendCells {
   readonly connections: Cell;
   readonly connects: Cell;
+  readonly idleClosed: Cell;
   readonly failures: Cell;
   readonly ejections: Cell;
 }
@@ -234,6 +235,9 @@ export class LiveBackend implements Candidate, Ledger {
       onCount: (change) => {
         cells.connections.value += change;
         if (change > 0) cells.connects.value++;
+      },
+      onIdleClosed: () => {
+        cells.idleClosed.value++;
       },
     });
   }

@@ -151,6 +151,13 @@ function cellsOf(metrics: Metrics, service: string): BackendCells {
       .gauge('backend_connections', 'Open connections to backends, idle ones included', labels)
       .cell(service),
     connects: metrics.counter('backend_connects_total', 'Connections made to backends', labels).cell(service),
+    idleClosed: metrics
+      .counter(
+        'backend_idle_closed_total',
+        'Connections to backends closed because they were idle for too long',
+        labels,
+      )
+      .cell(service),
     failures: metrics
       .counter('backend_failures_total', 'Connections and exchanges that backends failed', labels)
       .cell(service),

@@ -43,6 +43,8 @@ export interface PoolOptions {
   onDialFailed(fault: Fault): void;
   /** One connection more or fewer is open. */
   onCount(change: 1 | -1): void;
+  /** One is closed, because it was idle for too long. */
+  onIdleClosed(): void;
 }
 
 /** Asks that may wait for one backend. Beyond it waiting has no prospect. */
@@ -213,6 +215,7 @@ export class Pool implements DeadlineHolder {
       const until = this.#idleUntil(connection);
       if (until <= now) {
         this.#unlist(connection);
+        this.#options.onIdleClosed();
         connection.retire();
       } else if (next === 0 || until < next) next = until;
     }

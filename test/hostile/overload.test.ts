@@ -144,7 +144,7 @@ describe('with 256 descriptors', () => {
 });
 
 describe('with an event loop that is always late', () => {
-  const f = useProxy({ workers: 1 });
+  const f = useProxy({ workers: 1, limits: 'overload_delay = "300ms"' });
 
   it('new work is refused, own answers go on, and it comes back by itself', { timeout: 60_000 }, async () => {
     const [pid = 0] = await f.p.workerPids();

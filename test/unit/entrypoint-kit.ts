@@ -71,6 +71,8 @@ class ToyHttp implements HttpSide {
   refused(fault: Fault): void {
     this.faults.push(fault);
   }
+
+  idleClosed(): void {}
 }
 
 export interface Declared {
@@ -111,6 +113,7 @@ export class Edge {
           handle: (stream) => this.http.handle(stream),
           refuse: (stream) => stream.abort(),
           cutOff: () => {},
+          idleClosed: () => {},
         }),
       terminator: this.terminator,
       // Nothing in these tests leads to a network service.

@@ -26,6 +26,7 @@ class Host {
   readonly requests: ClientStream[] = [];
   readonly refused: Fault[] = [];
   readonly cutOffs: CutOff[] = [];
+  idleCloses = 0;
   served: Served | null = null;
   port = 0;
 
@@ -43,6 +44,10 @@ class Host {
 
   cutOff(why: CutOff): void {
     this.cutOffs.push(why);
+  }
+
+  idleClosed(): void {
+    this.idleCloses++;
   }
 
   answer(index: number): void {
@@ -116,6 +121,7 @@ test('half a header block is given up after the header timeout, an idle connecti
   host.clock.advance(61_000);
   await until('a GOAWAY without blame', () => quiet.goaway?.code === ErrorCode.NoError);
   await until('the end', () => quiet.closed);
+  expect(host.idleCloses).toBe(1);
 });
 
 test('a stream that is reset in the turn of its arrival never becomes a request', async () => {

@@ -145,6 +145,7 @@ export class Edge {
         onRequest: (stream) => this.handler.handle(stream),
         answerFault: (fault, head) => this.handler.answerFault(fault, head),
         onRefused: (fault) => this.handler.refused(fault, facts),
+        onIdleTimeout: () => this.handler.idleClosed(),
         onClose() {},
       });
       this.engines.add(connection);

@@ -187,6 +187,7 @@ describe('the end of a connection', () => {
     await client.waitForEnd();
     expect(client.text).toBe('');
     expect(server.refused).toEqual([]);
+    expect(server.idleCloses).toBe(1);
   });
 
   it('comes when the header phase takes too long, however the bytes drip', async () => {

@@ -102,6 +102,7 @@ export interface PlayedServer {
   readonly refused: Fault[];
   readonly connections: ServerConnection[];
   closed: number;
+  idleCloses: number;
   connect(paused?: boolean): Promise<RawClient>;
 }
 
@@ -134,6 +135,7 @@ export async function playServer(
     refused: [],
     connections: [],
     closed: 0,
+    idleCloses: 0,
     connect(paused = false) {
       return RawClient.connect({ port: played.port, paused });
     },
@@ -161,6 +163,9 @@ export async function playServer(
           `HTTP/1.1 ${fault.status} Refused\r\nConnection: close\r\nContent-Length: 4\r\n\r\n${fault.status}\n`,
         ),
       onRefused: (fault) => played.refused.push(fault),
+      onIdleTimeout: () => {
+        played.idleCloses++;
+      },
       onClose: () => {
         played.closed++;
       },
