@@ -1,5 +1,5 @@
 // Programs under measurement: started, waited for, their processor time read from /proc, ended by pid.
-// Invariant: whatever was started here is ended by `stop`, also when a measurement throws.
+// Invariant: whatever was started here is ended by `stop`, or at the latest with this process.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -20,6 +20,11 @@ export interface Program {
   stop(): Promise<void>;
 }
 
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of running) child.kill();
+});
+
 /** Starts a program and waits until `port` accepts. `cwd` and the environment are inherited. */
 export async function startProgram(
   name: string,
@@ -27,7 +32,10 @@ export async function startProgram(
   args: readonly string[],
   port: number,
 ): Promise<Program> {
+  if (await accepts(port)) throw new Error(`${name} did not start: something else has port ${port}`);
   const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  running.add(child);
+  child.once('exit', () => running.delete(child));
   let said = '';
   child.stderr?.on('data', (chunk: Buffer) => {
     if (said.length < 4000) said += chunk;
@@ -48,7 +56,9 @@ export async function startProgram(
     cpuMicros: () => family(child.pid!).reduce((sum, pid) => sum + cpuMicrosOf(pid), 0),
     residentBytes: () => family(child.pid!).reduce((sum, pid) => sum + residentOf(pid), 0),
     async stop() {
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (child.exitCode !== null || child.signalCode !== null) {
+        throw new Error(`${name} ended by itself (${child.exitCode ?? child.signalCode}): ${said}`);
+      }
       const left = once(child, 'exit');
       child.kill('SIGTERM');
       const timer = setTimeout(() => child.kill('SIGKILL'), 3000);
@@ -67,17 +77,20 @@ export function startNode(name: string, file: string, ...ports: readonly [number
 async function accepting(port: number, child: ChildProcess, said: () => string): Promise<void> {
   for (let attempt = 0; attempt < 2000; attempt++) {
     if (child.exitCode !== null) throw new Error(`exit ${child.exitCode}: ${said()}`);
-    const open = await new Promise<boolean>((resolve) => {
-      const socket = connect(port, '127.0.0.1', () => {
-        socket.destroy();
-        resolve(true);
-      });
-      socket.on('error', () => resolve(false));
-    });
-    if (open) return;
+    if (await accepts(port)) return;
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   throw new Error(`nothing accepts on ${port}`);
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on('error', () => resolve(false));
+  });
 }
 
 /** The process and all its descendants. */

@@ -20,6 +20,7 @@ const { values, positionals } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 });
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 const here = import.meta.dirname;
 const names = readdirSync(join(here, 'questions'))
   .filter((file) => file.endsWith('.ts'))
