@@ -317,6 +317,12 @@ export function writtenLimits(table: object): Partial<Limits> {
   return limits;
 }
 
+/** Those around a table with what it writes itself; the very same object when it writes none. */
+export function limitsWithin(outer: Limits, table: object): Limits {
+  const written = writtenLimits(table);
+  return Object.keys(written).length === 0 ? outer : { ...outer, ...written };
+}
+
 export const defaultLimits: Limits = writtenLimits(
   Object.fromEntries(Object.entries(limitKeys).map(([name, { absent }]) => [name, absent])),
 ) as Limits;

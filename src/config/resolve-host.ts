@@ -17,7 +17,7 @@ import type {
 import type { UpstreamTlsWritten } from './backend-keys.ts';
 import type { DeclaredService } from './declaration.ts';
 import type { HeaderRulesWritten } from './header-keys.ts';
-import { writtenLimits } from './limit-keys.ts';
+import { limitsWithin } from './limit-keys.ts';
 import type { HostWritten, PathWritten } from './route-keys.ts';
 import { contentOf, originOf, type Surroundings } from './surroundings.ts';
 import type { Path } from './syntax.ts';
@@ -35,7 +35,7 @@ export function resolveHost(name: string, written: HostWritten, surroundings: Su
   const { settings } = surroundings;
   const pattern = parsePattern(name) as string;
   const path: Path = ['external_routes', name];
-  const limits: Limits = { ...settings.limits, ...writtenLimits(written) };
+  const limits = limitsWithin(settings.limits, written);
   const services: DeclaredService[] = [];
   const routes: Route[] = [];
   if (written.to !== null) services.push(resolveService(pattern, written, limits, path, surroundings));
@@ -44,7 +44,7 @@ export function resolveHost(name: string, written: HostWritten, surroundings: Su
   }
   for (const { index, value: each } of written.routes) {
     const at = [...path, 'routes', index];
-    const own: Limits = { ...limits, ...writtenLimits(each) };
+    const own = limitsWithin(limits, each);
     // The one path that names no path is the host's.
     const id = each.path === '/' ? pattern : pattern + each.path;
     if (each.to !== null) services.push(resolveService(id, each, own, at, surroundings));
@@ -212,11 +212,15 @@ function resolveHsts({ hsts }: HostWritten): string | null {
   return `max-age=${Math.floor(hsts.max_age / 1000)}${subdomains}${hsts.preload ? '; preload' : ''}`;
 }
 
+/** One for all that have none: snapshots of many routes are small by it. */
+const noRules: HeaderRules = { remove: [], set: [], add: [] };
+
 function resolveRules(rules: HeaderRulesWritten | null): HeaderRules {
+  if (rules === null) return noRules;
   return {
-    remove: rules?.remove ?? [],
-    set: [...(rules?.set ?? [])],
-    add: [...(rules?.add ?? [])].flatMap(([name, values]) => values.map((value): [string, string] => [name, value])),
+    remove: rules.remove ?? [],
+    set: [...(rules.set ?? [])],
+    add: [...(rules.add ?? [])].flatMap(([name, values]) => values.map((value): [string, string] => [name, value])),
   };
 }
 

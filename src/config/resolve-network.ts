@@ -2,7 +2,7 @@
 // Invariant: pure; a service has one list of backends, whatever transports they take.
 import type { BackendProtocol, Routers, Transport } from '../model/snapshot.ts';
 import type { DeclaredService } from './declaration.ts';
-import { writtenLimits } from './limit-keys.ts';
+import { limitsWithin } from './limit-keys.ts';
 import type { NetworkServiceWritten } from './network-keys.ts';
 import { resolveUpstreamTls } from './resolve-host.ts';
 import type { Config } from './schema.ts';
@@ -15,7 +15,7 @@ export function resolveNetworkService(
   surroundings: Surroundings,
 ): DeclaredService {
   const path: Path = ['network_services', name];
-  const limits = { ...surroundings.settings.limits, ...writtenLimits(written) };
+  const limits = limitsWithin(surroundings.settings.limits, written);
   const { tls, health } = written;
   const protocol: BackendProtocol = written.tcp === null ? 'udp' : tls === false ? 'tcp' : 'tls';
   return {

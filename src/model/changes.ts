@@ -1,6 +1,6 @@
 // What an operator sees change between two routings: the answer of `diff` and of `reload`.
 // Invariant: pure; equal routings give a result with `empty` true, and every change names the entry that it concerns.
-import { digestOf } from './digest.ts';
+import { canonicalJson } from './digest.ts';
 import { movingServices } from './moves.ts';
 import type { Entrypoint, Host, Routers, RoutingPart, Service } from './snapshot.ts';
 
@@ -165,6 +165,6 @@ function keyDetails(a: object, b: object, except: readonly string[]): string[] {
   const left = a as Readonly<Record<string, unknown>>;
   const right = b as Readonly<Record<string, unknown>>;
   return Object.keys({ ...left, ...right })
-    .filter((key) => !except.includes(key) && digestOf([left[key]]) !== digestOf([right[key]]))
+    .filter((key) => !except.includes(key) && canonicalJson(left[key]) !== canonicalJson(right[key]))
     .map((key) => key.replace(/Ms$/, '').replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
 }

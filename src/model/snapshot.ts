@@ -2,6 +2,8 @@
 // Invariant: structured-cloneable (no functions, classes, undefined members); equal digests mean equal indexes, because
 // both sides build them with the same pure functions. All durations are milliseconds, all sizes bytes.
 
+import type { SealedPart } from './part-code.ts';
+
 export const partNames = ['routing', 'health', 'certificates', 'challenges', 'gate', 'keys'] as const;
 export type PartName = (typeof partNames)[number];
 
@@ -9,7 +11,7 @@ export interface Snapshot {
   /** Rises by one with every publication, survives restarts. */
   readonly revision: number;
   readonly parts: SnapshotParts;
-  /** SHA-256 (hex) over the canonical JSON of each part. */
+  /** Of each part, see `digestOfPart`. */
   readonly digests: Readonly<Record<PartName, string>>;
 }
 
@@ -25,7 +27,7 @@ export interface SnapshotParts {
 /** What one worker is told to change: only the parts whose digest differs. */
 export interface SnapshotDelta {
   readonly revision: number;
-  readonly parts: Partial<SnapshotParts>;
+  readonly parts: Readonly<Partial<Record<PartName, SealedPart>>>;
   readonly digests: Readonly<Record<PartName, string>>;
 }
 

@@ -5,6 +5,7 @@ import type { Clock, Timer } from '../base/clock.ts';
 import { Fault, type FaultCode } from '../base/fault.ts';
 import { digestOf } from '../model/digest.ts';
 import { movingServices } from '../model/moves.ts';
+import { type SealedPart, sealPart } from '../model/part-code.ts';
 import {
   type Move,
   newPublication,
@@ -201,9 +202,9 @@ export class PublicationRun {
 
 /** Only the parts that the worker does not have. */
 export function deltaFor(worker: WorkerChannel, snapshot: Snapshot): SnapshotDelta {
-  const parts: Partial<Record<PartName, unknown>> = {};
+  const parts: Partial<Record<PartName, SealedPart>> = {};
   for (const name of partNames) {
-    if (worker.digests?.[name] !== snapshot.digests[name]) parts[name] = snapshot.parts[name];
+    if (worker.digests?.[name] !== snapshot.digests[name]) parts[name] = sealPart(snapshot.parts[name]);
   }
-  return { revision: snapshot.revision, parts: parts as Partial<SnapshotParts>, digests: snapshot.digests };
+  return { revision: snapshot.revision, parts, digests: snapshot.digests };
 }

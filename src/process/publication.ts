@@ -3,7 +3,7 @@
 // serves anything; it changes at the decision point and nowhere else.
 import type { Clock, Timer } from '../base/clock.ts';
 import { Fault, type FaultCode } from '../base/fault.ts';
-import { digestOf } from '../model/digest.ts';
+import { digestOfPart } from '../model/digest.ts';
 import { type Move, moveDeadlines, type PublicationFault } from '../model/publication.ts';
 import { type PartName, partNames, type Snapshot, type SnapshotParts } from '../model/snapshot.ts';
 import type { Questions } from './protocol.ts';
@@ -103,7 +103,7 @@ export class Publisher {
     const parts = { ...committed?.parts, ...changes } as SnapshotParts;
     const digests = {} as Record<PartName, string>;
     for (const name of partNames) {
-      digests[name] = changes[name] === undefined ? committed!.digests[name] : digestOf(parts[name]);
+      digests[name] = changes[name] === undefined ? committed!.digests[name] : digestOfPart(parts[name]);
     }
     if (committed !== null && partNames.every((name) => digests[name] === committed.digests[name])) return null;
     return { revision: this.#revision + 1, parts, digests };

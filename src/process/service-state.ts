@@ -2,7 +2,7 @@
 // Invariant: pure; a generation number only ever rises, and rises exactly when the backends' addresses change, or what is
 // behind the same addresses is known to be another process.
 import { parseBackend } from '../model/backend.ts';
-import { digestOf } from '../model/digest.ts';
+import { canonicalJson } from '../model/digest.ts';
 import type { Backend, RoutingPart, Service } from '../model/snapshot.ts';
 
 export type ServiceRunState = Service['state'];
@@ -54,7 +54,7 @@ export function resolveServices(
   const services = declared.services.map((service) => {
     const row = stored.get(service.name);
     const resolved = resolveService(service, row, intents.get(service.name), instances.get(service.name));
-    if (row === undefined || digestOf(row) !== digestOf(resolved.row)) changed.push(resolved.row);
+    if (row === undefined || canonicalJson(row) !== canonicalJson(resolved.row)) changed.push(resolved.row);
     return resolved.service;
   });
   const present = new Set(declared.services.map((service) => service.name));

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import { Metrics } from '../base/metrics.ts';
-import { digestOf } from '../model/digest.ts';
+import { openPart } from '../model/part-code.ts';
 import { compileRoutingTable, type RoutingTable } from '../model/routing-table.ts';
 import {
   type Limits,
@@ -102,18 +102,18 @@ export class Traffic<R extends GenerationResource> {
   /** Builds everything the delta needs beside what is running. Throws a Fault and leaves nothing behind on refusal. */
   prepare(delta: SnapshotDelta): Prepared {
     const current = this.#current;
-    const parts = { ...current?.snapshot.parts, ...delta.parts } as Snapshot['parts'];
+    const parts: Partial<Record<PartName, object>> = { ...current?.snapshot.parts };
     const changed = new Set<PartName>();
     for (const name of partNames) {
-      if (parts[name] === undefined) throw new Fault('publish-refused', `part ${name} is missing`);
       if (delta.digests[name] === current?.snapshot.digests[name]) continue;
+      const sealed = delta.parts[name];
+      if (sealed === undefined) throw new Fault('publish-refused', `part ${name} is missing`);
       changed.add(name);
-      if (digestOf(parts[name]) !== delta.digests[name])
-        throw new Fault('publish-refused', `digest of ${name} differs`);
+      parts[name] = openPart(sealed);
     }
-    const snapshot: Snapshot = { revision: delta.revision, parts, digests: delta.digests };
+    const snapshot = { revision: delta.revision, parts, digests: delta.digests } as Snapshot;
     const table =
-      current !== null && !changed.has('routing') ? current.table : compileRoutingTable(parts.routing, sha256);
+      current !== null && !changed.has('routing') ? current.table : compileRoutingTable(snapshot.parts.routing, sha256);
     const compiled: Compiled = { snapshot, table };
     const done: { participant: Participant; prepared: unknown }[] = [];
     try {

@@ -1,25 +1,27 @@
 // Hand-made routing parts for tests of pure functions and of the traffic pointer.
 // Invariant: every default here is a valid value; a test names only what it is about.
-import { digestOf } from '../../src/model/digest.ts';
+import { digestOfPart } from '../../src/model/digest.ts';
 import { defaultGateSettings } from '../../src/model/gate-policy.ts';
-import type {
-  Backend,
-  CertificatesPart,
-  ChallengesPart,
-  Entrypoint,
-  GatePart,
-  HealthPart,
-  Host,
-  KeysPart,
-  Limits,
-  Route,
-  Routers,
-  RoutingPart,
-  Service,
-  Settings,
-  Snapshot,
-  SnapshotDelta,
-  SnapshotParts,
+import { sealPart } from '../../src/model/part-code.ts';
+import {
+  type Backend,
+  type CertificatesPart,
+  type ChallengesPart,
+  type Entrypoint,
+  type GatePart,
+  type HealthPart,
+  type Host,
+  type KeysPart,
+  type Limits,
+  partNames,
+  type Route,
+  type Routers,
+  type RoutingPart,
+  type Service,
+  type Settings,
+  type Snapshot,
+  type SnapshotDelta,
+  type SnapshotParts,
 } from '../../src/model/snapshot.ts';
 
 const never = Number.MAX_SAFE_INTEGER;
@@ -198,17 +200,18 @@ export function snapshot(revision: number, part: RoutingPart, over: Partial<Snap
     revision,
     parts,
     digests: {
-      routing: digestOf(parts.routing),
-      health: digestOf(parts.health),
-      certificates: digestOf(parts.certificates),
-      challenges: digestOf(parts.challenges),
-      gate: digestOf(parts.gate),
-      keys: digestOf(parts.keys),
+      routing: digestOfPart(parts.routing),
+      health: digestOfPart(parts.health),
+      certificates: digestOfPart(parts.certificates),
+      challenges: digestOfPart(parts.challenges),
+      gate: digestOfPart(parts.gate),
+      keys: digestOfPart(parts.keys),
     },
   };
 }
 
 /** The delta that carries every part, as a fresh worker gets it. */
 export function wholeDelta(whole: Snapshot): SnapshotDelta {
-  return { revision: whole.revision, parts: whole.parts, digests: whole.digests };
+  const parts = Object.fromEntries(partNames.map((name) => [name, sealPart(whole.parts[name])]));
+  return { revision: whole.revision, parts, digests: whole.digests };
 }
