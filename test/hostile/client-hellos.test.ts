@@ -10,7 +10,9 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useProxy } from '../support/proxy-fixture.ts';
 import { RawClient } from '../support/raw-client.ts';
+import { residentSize } from '../support/turnpike.ts';
 import { sleep, until, within } from '../support/wait.ts';
+import { othersAreServed } from './support/provoke.ts';
 
 const f = useProxy({ workers: 1, limits: 'tls_handshake_timeout = "1s"' });
 
@@ -178,6 +180,31 @@ describe('a handshake', () => {
     client.kill();
     await closed;
     expect(output).not.toMatch(/RENEGOTIATING[\s\S]*depth=0[\s\S]*RENEGOTIATING[\s\S]*depth=0/);
+  });
+
+  // The renegotiation of TLS 1.3: each asks for new keys and for an answer with new ones.
+  it('may be followed by any number of KeyUpdates, which hold up nobody else', async () => {
+    const client = spawn('openssl', [
+      ...['s_client', '-connect', `127.0.0.1:${f.securePort}`, '-servername', 'app1.test', '-tls1_3'],
+    ]);
+    let output = '';
+    for (const stream of [client.stdout, client.stderr])
+      stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    const closed = new Promise<void>((resolve) => client.once('close', () => resolve()));
+    client.stdin.on('error', () => {});
+    await until('the handshake', () => output.includes('Verify return code'));
+    const [pid = 0] = await f.p.workerPids();
+    const before = residentSize(pid);
+    // `K` at the start of a line; one line a read.
+    for (let i = 0; i < 500; i++) {
+      client.stdin.write('K\n');
+      await sleep(1);
+    }
+    expect(output).toContain('KEYUPDATE');
+    await othersAreServed(f);
+    expect(residentSize(pid) - before).toBeLessThan(32 * 1024 * 1024);
+    client.kill();
+    await closed;
   });
 
   it('by the hundred, cut off anywhere, leaves nothing behind', async () => {

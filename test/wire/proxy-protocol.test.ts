@@ -33,6 +33,18 @@ describe('a listed peer', () => {
     ],
     ['v2 PROXY', hex(`${signature} 21 11 000c 09090909 7f000001 1f90 0050`), '9.9.9.9'],
     ['v2 PROXY with TLVs', hex(`${signature} 21 11 0013 09090909 7f000001 1f90 0050 04 0004 deadbeef`), '9.9.9.9'],
+    [
+      'v2 PROXY with a TLV that says it is longer than the header',
+      hex(`${signature} 21 11 0013 09090909 7f000001 1f90 0050 04 ffff deadbeef`),
+      '9.9.9.9',
+    ],
+    [
+      'v2 PROXY with all the TLVs that are allowed',
+      hex(`${signature} 21 11 1000 09090909 7f000001 1f90 0050 04 0ff1 ${'41'.repeat(0xff1)}`),
+      '9.9.9.9',
+    ],
+    ['v2 of UNIX sockets: its own address counts', hex(`${signature} 21 31 00d8 ${'2f'.repeat(216)}`), balancer],
+    ['v2 of no family: its own address counts', hex(`${signature} 21 00 0000`), balancer],
     ['v1 TCP4', 'PROXY TCP4 9.9.9.9 127.0.0.1 8080 80\r\n', '9.9.9.9'],
     ['v1 TCP6', 'PROXY TCP6 2001:db8::9 ::1 8080 80\r\n', '2001:db8::9'],
     ['v1 UNKNOWN: its own address counts', 'PROXY UNKNOWN\r\n', balancer],
@@ -76,6 +88,17 @@ describe('a listed peer', () => {
     ['a line of 108 bytes', `PROXY UNKNOWN ${'x'.repeat(92)}\r\n${get}`],
     ['a malformed line', `PROXY TCP4 9.9.9.9 127.0.0.1 8080\r\n${get}`],
     ['a length that no header has', hex(`${signature} 21 11 ffff`)],
+    [
+      'more TLVs than are allowed',
+      hex(`${signature} 21 11 1001 09090909 7f000001 1f90 0050 04 0ff2 ${'41'.repeat(0xff2)}`),
+    ],
+    ['addresses shorter than their family', hex(`${signature} 21 21 000c 09090909 7f000001 1f90 0050`) + get],
+    ['a family that there is not', hex(`${signature} 21 41 000c 09090909 7f000001 1f90 0050`) + get],
+    ['a command that there is not', hex(`${signature} 22 11 000c 09090909 7f000001 1f90 0050`) + get],
+    ['a port beyond 65535', `PROXY TCP4 9.9.9.9 127.0.0.1 65536 80\r\n${get}`],
+    ['a port that may be octal', `PROXY TCP4 9.9.9.9 127.0.0.1 080 80\r\n${get}`],
+    ['an address of the other family', `PROXY TCP4 2001:db8::9 ::1 8080 80\r\n${get}`],
+    ['two headers', `PROXY TCP4 9.9.9.9 127.0.0.1 8080 80\nPROXY TCP4 8.8.8.8 127.0.0.1 8080 80\r\n${get}`],
     ['another version', hex(`${signature} 31 11 000c 09090909 7f000001 1f90 0050`) + get],
   ])('%s is closed without an answer, and told once', async (_, bytes) => {
     const before = refusals();
