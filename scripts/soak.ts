@@ -8,7 +8,8 @@ const minutes = Number(values.minutes);
 if (values.help === true || !(minutes > 0 && minutes <= 24 * 60)) {
   process.stdout.write(`npm run soak -- [--minutes 2]
 Mixes all kinds of clients, aborts, resets, switches and reloads. Fails when anything is left claimed or open, when a
-process has more descriptors than before, when its memory rises over the second half, or when anything was uncaught.
+process has more descriptors than before, when it holds more after the second half than after the first, or when anything
+was uncaught.
 Example: npm run soak -- --minutes 60
 `);
   process.exit(values.help === true ? 0 : 2);

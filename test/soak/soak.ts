@@ -1,7 +1,9 @@
 // The soak: every kind of customer at once, switches and reloads meanwhile, and then the question what is left.
 // Invariant: "flat" is measured, not seen: at the end nothing is claimed, open or in flight, every process has the
-// descriptors that it had before, and over the second half its memory has no slope that would be seen in a day.
+// descriptors that it had before, and what it holds after the second half is what it held after the first: garbage is
+// collected and nobody asks for anything, so that two plateaus are compared and not two moments of a busy heap.
 import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Pair } from '../support/certificates.ts';
 import { freePorts } from '../support/ports.ts';
 import { residentSize, Turnpike } from '../support/turnpike.ts';
@@ -13,7 +15,10 @@ export interface SoakOptions {
   readonly seconds: number;
   readonly ca: string;
   readonly pair: Pair;
-  readonly env?: Readonly<Record<string, string>>;
+  /** More modules to load into every process. */
+  readonly preload?: readonly string[];
+  /** Judge memory even if there was little time; default: from a minute on. */
+  readonly judgeMemory?: boolean;
 }
 
 export interface SoakReport {
@@ -22,15 +27,15 @@ export interface SoakReport {
   readonly visits: Readonly<Record<string, number>>;
   readonly switches: number;
   readonly reloads: number;
-  /** What memory gained over the second half by its slope, MiB, by process. */
+  /** What each process holds more after the second half than after the first, MiB. */
   readonly gainedMiB: Readonly<Record<string, number>>;
 }
 
 const miB = 1024 * 1024;
-/** By how much the memory of a process may rise over the second half: what a collector leaves lying about. */
-const mostGainMiB = 24;
-/** With less than this, a slope is that of a heap that has not been swept yet. */
-const leastSlopeSeconds = 120;
+/** By how much what a process holds may rise over the second half: what the allocators leave in pieces. */
+const mostGainMiB = 16;
+/** With less than this, the first half is still the time of growing up. */
+const leastMemorySeconds = 60;
 /** For what is in work at a switch. */
 const drainMs = 3000;
 /** Gauges that count what is being worked on. */
@@ -78,26 +83,39 @@ service = "echo"
 entrypoint = "datagrams"
 service = "parrot"
 `;
-  const p = await Turnpike.start({ config: config('0'), ...(options.env === undefined ? {} : { env: options.env }) });
+  const modules = [join(import.meta.dirname, 'sweep.ts'), ...(options.preload ?? [])];
+  const env = { NODE_OPTIONS: modules.map((module) => `--import=${module}`).join(' ') };
+  const p = await Turnpike.start({ config: config('0'), env });
   const ports = { web, secure, tcp, udp, ca: options.ca };
   const problems: string[] = [];
   try {
     // What is loaded, compiled and pooled by first use is there before anything is measured.
     await crowd(ports, 1.5, problems);
     const base = await settled(p, problems);
-    const memory = new Memory([p.pid, ...(await p.workerPids())]);
     const operator = new Operator(p, [blue.address, green.address], config, problems);
-    const visits = await crowd(ports, options.seconds, problems, async () => {
-      memory.sample();
-      await operator.act();
-    });
+    const visits: Record<string, number> = {};
+    const plateaus: (readonly number[])[] = [];
+    const pids = [p.pid, ...(await p.workerPids())];
+    for (const _half of [1, 2]) {
+      const seen = await crowd(ports, options.seconds / 2, problems, () => operator.act());
+      for (const [kind, count] of Object.entries(seen)) visits[kind] = (visits[kind] ?? 0) + count;
+      await settled(p, problems);
+      plateaus.push(await plateau(pids));
+    }
     const after = await settled(p, problems);
     for (const [who, count] of Object.entries(after)) {
       if (count !== base[who]) problems.push(`${who} has ${count} descriptors, and had ${base[who]}`);
     }
-    const gainedMiB = memory.gained();
+    const gainedMiB = Object.fromEntries(
+      pids.map((_pid, i) => [
+        i === 0 ? 'supervisor' : `worker ${i - 1}`,
+        Math.round((plateaus[1]![i]! - plateaus[0]![i]!) / (miB / 10)) / 10,
+      ]),
+    );
     for (const [who, gain] of Object.entries(gainedMiB)) {
-      if (options.seconds >= leastSlopeSeconds && gain > mostGainMiB) problems.push(`${who} gained ${gain} MiB`);
+      if ((options.judgeMemory ?? options.seconds >= leastMemorySeconds) && gain > mostGainMiB) {
+        problems.push(`${who} gained ${gain} MiB`);
+      }
     }
     problems.push(...p.bugs);
     if ((await p.status()).workers.some(({ restarts }) => restarts > 0)) problems.push('a worker died');
@@ -220,51 +238,18 @@ class Operator {
   }
 }
 
-class Memory {
-  readonly #pids: readonly number[];
-  readonly #samples: (readonly [number, readonly number[]])[] = [];
-
-  constructor(pids: readonly number[]) {
-    this.#pids = pids;
+/** What each process holds when nothing is asked of it: the least that it was seen with. */
+async function plateau(pids: readonly number[]): Promise<readonly number[]> {
+  const least = pids.map(() => Number.POSITIVE_INFINITY);
+  for (let round = 0; round < 8; round++) {
+    for (const [i, pid] of pids.entries()) {
+      if (!existsSync(`/proc/${pid}`)) continue;
+      least[i] = Math.min(least[i]!, residentSize(pid));
+      process.kill(pid, 'SIGUSR2');
+    }
+    await sleep(250);
   }
-
-  sample(): void {
-    this.#samples.push([
-      performance.now(),
-      this.#pids.map((pid) => (existsSync(`/proc/${pid}`) ? residentSize(pid) : 0)),
-    ]);
-  }
-
-  /** The slope of the second half by least squares, times its length. */
-  gained(): Record<string, number> {
-    const half = this.#samples.slice(Math.floor(this.#samples.length / 2));
-    const times = half.map(([at]) => at);
-    const length = (times.at(-1) ?? 0) - (times[0] ?? 0);
-    return Object.fromEntries(
-      this.#pids.map((_pid, i) => {
-        const gain =
-          (slope(
-            times,
-            half.map(([, sizes]) => sizes[i]!),
-          ) *
-            length) /
-          miB;
-        return [i === 0 ? 'supervisor' : `worker ${i - 1}`, Math.round(gain * 10) / 10];
-      }),
-    );
-  }
-}
-
-export function slope(x: readonly number[], y: readonly number[]): number {
-  const mean = (values: readonly number[]): number => values.reduce((sum, each) => sum + each, 0) / values.length;
-  const [mx, my] = [mean(x), mean(y)];
-  let above = 0;
-  let below = 0;
-  for (let i = 0; i < x.length; i++) {
-    above += (x[i]! - mx) * (y[i]! - my);
-    below += (x[i]! - mx) ** 2;
-  }
-  return below === 0 ? 0 : above / below;
+  return least;
 }
 
 /** The same visits in the same order, every time (mulberry32). */
