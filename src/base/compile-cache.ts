@@ -13,7 +13,16 @@ import { join } from 'node:path';
 export function keepCompiledCode(env: NodeJS.ProcessEnv = process.env): void {
   if (env['NODE_COMPILE_CACHE'] !== undefined) return;
   const directory = placeFor(env);
-  if (directory !== null && isOurs(directory)) enableCompileCache(directory);
+  if (directory === null || !isOurs(directory)) return;
+  enableCompileCache(directory);
+  kept = directory;
+}
+
+let kept: string | null = null;
+
+/** For a process of our own: with the place in its environment it need not compile even its first file. */
+export function compiledCodeEnvironment(): Readonly<Record<string, string>> {
+  return kept === null ? {} : { NODE_COMPILE_CACHE: kept };
 }
 
 function placeFor(env: NodeJS.ProcessEnv): string | null {

@@ -2,10 +2,12 @@
 // loaded, so that both processes start at the same time.
 // Invariant: a process that was forked ahead is used or ended; it holds nothing and serves nothing until it is told.
 import { type ChildProcess, fork } from 'node:child_process';
+import { compiledCodeEnvironment } from '../base/compile-cache.ts';
 
 /** Node's own flags (a debugger's, a profiler's) are the supervisor's, not the workers'. */
 export function forkWorker(program: string): ChildProcess {
-  return fork(program, ['worker'], { serialization: 'advanced', execArgv: [] });
+  const env = { ...process.env, ...compiledCodeEnvironment() };
+  return fork(program, ['worker'], { serialization: 'advanced', execArgv: [], env });
 }
 
 /** A worker forked before it is known whether and how it will be used. */
