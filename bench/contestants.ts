@@ -57,7 +57,7 @@ export function turnpikeFrom(name: string, config: (ground: Ground) => string, t
   };
 }
 
-export const turnpikeMain = join(import.meta.dirname, '..', 'src', 'main.ts');
+export const turnpikeMain = join(import.meta.dirname, '..', 'bin', 'turnpike.js');
 
 /** @param host  more keys of the host under load. @param more  more of the file */
 export function turnpikeWith(name: string, host: string, more = '', workers = 1): Contestant {

@@ -69,6 +69,7 @@ function targetLines(row: Row, figures: Figures): string[] {
 }
 
 function verdict(value: number, { most }: Limit): string {
+  if (Number.isNaN(value)) return 'not measured';
   if (value <= most) return 'met';
   return most === 0 ? '**missed**' : `**missed by ${Math.max(1, Math.round((value / most - 1) * 100))} %**`;
 }
