@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { keepCompiledCode } from './compile-cache.js';
 
 const needed = 26;
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -13,6 +14,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const program = [join(root, 'dist/main.js'), join(root, 'src/main.ts')].find(existsSync);
 
 if (Number(process.versions.node.split('.')[0]) >= needed) {
+  keepCompiledCode();
   process.argv[1] = program;
   await import(program);
 } else {

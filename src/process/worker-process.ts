@@ -2,11 +2,14 @@
 // loaded, so that both processes start at the same time.
 // Invariant: a process that was forked ahead is used or ended; it holds nothing and serves nothing until it is told.
 import { type ChildProcess, fork } from 'node:child_process';
-import { compiledCodeEnvironment } from '../base/compile-cache.ts';
+import { getCompileCacheDir } from 'node:module';
+import { dirname } from 'node:path';
 
 /** Node's own flags (a debugger's, a profiler's) are the supervisor's, not the workers'. */
 export function forkWorker(program: string): ChildProcess {
-  const env = { ...process.env, ...compiledCodeEnvironment() };
+  const kept = getCompileCacheDir();
+  // With it in its environment a worker need not compile even its first file. The directory is named without its version.
+  const env = kept === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: dirname(kept) };
   return fork(program, ['worker'], { serialization: 'advanced', execArgv: [], env });
 }
 

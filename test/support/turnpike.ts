@@ -16,7 +16,7 @@ import { namespaced } from './namespaces.ts';
 import { until, within } from './wait.ts';
 
 export const repository = join(dirname(fileURLToPath(import.meta.url)), '../..');
-export const mainFile = join(repository, 'src/main.ts');
+export const mainFile = join(repository, 'bin/turnpike.js');
 
 export interface LogLine {
   readonly level?: string;

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { isOurs } from '../../src/base/compile-cache.ts';
+import { isOurs } from '../../bin/compile-cache.js';
 
 describe('a directory of compiled code', () => {
   let place: string;

@@ -1,0 +1,2 @@
+export function keepCompiledCode(env?: NodeJS.ProcessEnv): void;
+export function isOurs(directory: string): boolean;
