@@ -27,6 +27,9 @@ export interface Question {
   measure(contestant: Contestant, ground: Ground, seconds: number): Promise<Round>;
 }
 
+/** How long a just-in-time compiler may take to be done with what a load needs. */
+export const warmSeconds = 3;
+
 /** A question about the processor time of a unit of work under load. */
 export interface LoadQuestion extends Pick<Question, 'name' | 'asks' | 'contestants' | 'backend'> {
   /** What is counted: "request" when left out. */
@@ -58,7 +61,7 @@ export function underLoad(question: LoadQuestion): Question {
       try {
         await question.check(contestant, ground);
         // Everybody is warm before the clock runs: a compiler that is still compiling is not what is asked about.
-        if (seconds > 1) await question.load(contestant, Math.floor(seconds / 2));
+        if (seconds > 1) await question.load(contestant, warmSeconds);
         const before = program.cpuMicros();
         const load = await question.load(contestant, seconds);
         const used = program.cpuMicros() - before;

@@ -3,7 +3,7 @@
 import { expectSmall } from '../check.ts';
 import { type Contestant, caddy, haproxy, httpProxy3, nginx, turnpike } from '../contestants.ts';
 import { turnpikeBench, wrk } from '../load.ts';
-import type { Question } from '../question.ts';
+import { type Question, warmSeconds } from '../question.ts';
 
 /** What one generator beside the contestant and the backend keeps up with on two cores. */
 const rateMax = 5000;
@@ -24,7 +24,7 @@ export const question: Question = {
     try {
       const url = `http://127.0.0.1:${contestant.port}/`;
       await expectSmall(contestant.port, false);
-      const warm = await wrk(url, { connections: 64, seconds: Math.max(1, Math.floor(seconds / 2)) });
+      const warm = await wrk(url, { connections: 64, seconds: seconds > 1 ? warmSeconds : 1 });
       if (rate === 0) rate = halfOf(contestant, warm.requests / warm.seconds);
       const load = await turnpikeBench(url, { connections: 64, seconds }, '--rate', String(rate));
       const { p50, p99, max } = load;

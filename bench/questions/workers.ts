@@ -4,7 +4,7 @@ import { expectSmall } from '../check.ts';
 import { turnpike, turnpikeWith } from '../contestants.ts';
 import { wrk } from '../load.ts';
 import { cpuMicrosOf, family } from '../process.ts';
-import type { Question } from '../question.ts';
+import { type Question, warmSeconds } from '../question.ts';
 
 export const question: Question = {
   name: 'workers',
@@ -22,7 +22,7 @@ export const question: Question = {
     try {
       const url = `http://127.0.0.1:${contestant.port}/`;
       await expectSmall(contestant.port, false);
-      if (seconds > 1) await wrk(url, { connections: 64, seconds: Math.floor(seconds / 2) });
+      if (seconds > 1) await wrk(url, { connections: 64, seconds: warmSeconds });
       const members = family(program.pid);
       const before = members.map(cpuMicrosOf);
       const load = await wrk(url, { connections: 64, seconds });
