@@ -27,8 +27,13 @@ export interface SnapshotParts {
 /** What one worker is told to change: only the parts whose digest differs. */
 export interface SnapshotDelta {
   readonly revision: number;
-  readonly parts: Readonly<Partial<Record<PartName, SealedPart>>>;
+  readonly parts: Partial<SnapshotParts>;
   readonly digests: Readonly<Record<PartName, string>>;
+}
+
+/** The same on its way. */
+export interface SealedDelta extends Omit<SnapshotDelta, 'parts'> {
+  readonly parts: Readonly<Partial<Record<PartName, SealedPart>>>;
 }
 
 // ---- routing ---------------------------------------------------------------------------------------------------

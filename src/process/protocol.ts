@@ -7,7 +7,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { CredentialsDelta } from '../gate/credentials.ts';
 import type { DeskAnswer, DeskQuestion, UsageReport } from '../gate/desk.ts';
 import type { LoadReading, Rung } from '../model/overload.ts';
-import type { Certificate, PartName, SnapshotDelta } from '../model/snapshot.ts';
+import type { Certificate, PartName, SealedDelta } from '../model/snapshot.ts';
 
 export interface FaultMessage {
   readonly code: FaultCode;
@@ -17,7 +17,7 @@ export interface FaultMessage {
 /** Question → what it carries and what it is answered with. */
 export interface Questions {
   /** Builds everything the delta needs beside what runs. Refusable. */
-  prepare: { ask: { readonly delta: SnapshotDelta }; answer: { readonly digests: Readonly<Record<PartName, string>> } };
+  prepare: { ask: { readonly delta: SealedDelta }; answer: { readonly digests: Readonly<Record<PartName, string>> } };
   /** Arrivals of these services wait from now on. */
   hold: { ask: { readonly services: readonly string[] }; answer: null };
   /** Serves what was prepared. Not refusable. `drainMs`: limits of this change only, by service. */

@@ -13,7 +13,7 @@ import {
   type PublicationEvent,
   step,
 } from '../model/publication.ts';
-import { type PartName, partNames, type Snapshot, type SnapshotDelta, type SnapshotParts } from '../model/snapshot.ts';
+import { type PartName, partNames, type SealedDelta, type Snapshot, type SnapshotParts } from '../model/snapshot.ts';
 import type { Flip } from './protocol.ts';
 import type { Answer, WorkerChannel } from './worker-handle.ts';
 
@@ -201,7 +201,7 @@ export class PublicationRun {
 }
 
 /** Only the parts that the worker does not have. */
-export function deltaFor(worker: WorkerChannel, snapshot: Snapshot): SnapshotDelta {
+export function deltaFor(worker: WorkerChannel, snapshot: Snapshot): SealedDelta {
   const parts: Partial<Record<PartName, SealedPart>> = {};
   for (const name of partNames) {
     if (worker.digests?.[name] !== snapshot.digests[name]) parts[name] = sealPart(snapshot.parts[name]);

@@ -1,6 +1,7 @@
 // A worker: carries the traffic of the snapshot it was given, and nothing else. Takes moves from the supervisor over IPC.
 // Invariant: it accepts no connection before its first commit and outlives its supervisor by no more than a moment.
 import { networkInterfaces } from 'node:os';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { systemClock } from '../base/clock.ts';
 import { Deadlines } from '../base/deadlines.ts';
 import { Fault } from '../base/fault.ts';
@@ -11,7 +12,8 @@ import { UdpEntrypoints } from '../entrypoint/udp-entrypoints.ts';
 import { AccessLog } from '../http/access-log.ts';
 import { serveHttp2 } from '../http/h2-server.ts';
 import { HttpHandler } from '../http/handler.ts';
-import type { Certificate } from '../model/snapshot.ts';
+import { openPart, type SealedPart } from '../model/part-code.ts';
+import type { Certificate, PartName, SealedDelta, SnapshotDelta, SnapshotParts } from '../model/snapshot.ts';
 import { Tunnels } from '../tcp/tunnels.ts';
 import { TlsTerminator } from '../tls/terminator.ts';
 import { type Prepared, Traffic } from '../traffic/traffic.ts';
@@ -63,6 +65,8 @@ class Worker {
   readonly #gate: WorkerGate;
   readonly #leaves = new Map<string, (certificate: Certificate | null) => void>();
   #prepared: Prepared | null = null;
+  /** Rises with every question to prepare and with every abort: what was being opened before it is void. */
+  #opening = 0;
   #moving: readonly string[] = [];
 
   constructor({ slot, workers, logLevel }: Start) {
@@ -164,7 +168,7 @@ class Worker {
         this.#udp.own(message.keys);
         break;
       case 'prepare':
-        this.#answer<'prepare'>(message.id, () => this.#prepare(message.ask));
+        this.#beginPrepare(message.id, message.ask.delta);
         break;
       case 'hold':
         this.#answer<'hold'>(message.id, () => {
@@ -177,6 +181,7 @@ class Worker {
         this.#answer<'commit'>(message.id, () => ({ flips: this.#commit(message.ask) }));
         break;
       case 'abort':
+        this.#opening++;
         this.#moving = [];
         this.#traffic.abort(this.#prepared);
         this.#prepared = null;
@@ -233,7 +238,23 @@ class Worker {
     }
   }
 
-  #prepare({ delta }: Questions['prepare']['ask']): Questions['prepare']['answer'] {
+  /** Opens what came in small steps, and then builds from it in one. */
+  #beginPrepare(id: number, delta: SealedDelta): void {
+    const turn = ++this.#opening;
+    openParts(delta.parts).then(
+      (parts) =>
+        this.#answer<'prepare'>(id, () => {
+          if (turn !== this.#opening) throw new Fault('publish-refused', 'it was given up meanwhile');
+          return this.#prepare({ ...delta, parts });
+        }),
+      (error: unknown) =>
+        this.#answer<'prepare'>(id, () => {
+          throw error;
+        }),
+    );
+  }
+
+  #prepare(delta: SnapshotDelta): Questions['prepare']['answer'] {
     // One that was never committed nor aborted: its supervisor gave it up.
     if (this.#prepared !== null) this.#traffic.abort(this.#prepared);
     this.#prepared = null;
@@ -326,4 +347,12 @@ class Worker {
 
 function tell(message: FromWorker, then?: () => void): void {
   if (process.connected) process.send!(message, undefined, undefined, then ?? (() => {}));
+}
+
+async function openParts(sealed: SealedDelta['parts']): Promise<Partial<SnapshotParts>> {
+  const parts: Partial<Record<PartName, object>> = {};
+  for (const [name, part] of Object.entries(sealed) as [PartName, SealedPart][]) {
+    parts[name] = await openPart(part, nextTurn);
+  }
+  return parts as Partial<SnapshotParts>;
 }

@@ -4,7 +4,6 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
 import { Fault } from '../base/fault.ts';
 import { Metrics } from '../base/metrics.ts';
-import { openPart } from '../model/part-code.ts';
 import { compileRoutingTable, type RoutingTable } from '../model/routing-table.ts';
 import {
   type Limits,
@@ -102,18 +101,16 @@ export class Traffic<R extends GenerationResource> {
   /** Builds everything the delta needs beside what is running. Throws a Fault and leaves nothing behind on refusal. */
   prepare(delta: SnapshotDelta): Prepared {
     const current = this.#current;
-    const parts: Partial<Record<PartName, object>> = { ...current?.snapshot.parts };
+    const parts = { ...current?.snapshot.parts, ...delta.parts } as Snapshot['parts'];
     const changed = new Set<PartName>();
     for (const name of partNames) {
       if (delta.digests[name] === current?.snapshot.digests[name]) continue;
-      const sealed = delta.parts[name];
-      if (sealed === undefined) throw new Fault('publish-refused', `part ${name} is missing`);
+      if (delta.parts[name] === undefined) throw new Fault('publish-refused', `part ${name} is missing`);
       changed.add(name);
-      parts[name] = openPart(sealed);
     }
-    const snapshot = { revision: delta.revision, parts, digests: delta.digests } as Snapshot;
+    const snapshot: Snapshot = { revision: delta.revision, parts, digests: delta.digests };
     const table =
-      current !== null && !changed.has('routing') ? current.table : compileRoutingTable(snapshot.parts.routing, sha256);
+      current !== null && !changed.has('routing') ? current.table : compileRoutingTable(parts.routing, sha256);
     const compiled: Compiled = { snapshot, table };
     const done: { participant: Participant; prepared: unknown }[] = [];
     try {
