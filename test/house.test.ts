@@ -35,13 +35,14 @@ const layers = [
   'switchover',
   'runtime',
   'apps',
+  'telemetry',
   'process',
   'load',
   'control',
   'main.ts',
 ];
 const dataPlane = ['traffic', 'http1', 'upstream', 'tls', 'gate', 'http', 'tcp', 'udp', 'entrypoint'];
-const controlPlane = ['certificates', 'switchover', 'runtime', 'apps'];
+const controlPlane = ['certificates', 'switchover', 'runtime', 'apps', 'telemetry'];
 
 interface SourceFile {
   /** Relative to src/, with slashes. */

@@ -33,7 +33,7 @@ export function checkConfig(config: Config, file: string, findings: Findings): v
   checkApps(config, file, findings);
   checkControl(config, findings);
   checkUse(config, findings);
-  checkServed(findings);
+  checkServed(config, findings);
 }
 
 /**
@@ -129,12 +129,13 @@ function checkTls(config: Config, findings: Findings): void {
 }
 
 /** What is read and not acted on in this version. Whoever builds one of them takes it from this list. */
-const unserved: readonly Path[] = [['backups'], ['telemetry']];
+const unserved: readonly Path[] = [['backups']];
 
-function checkServed(findings: Findings): void {
+function checkServed(config: Config, findings: Findings): void {
   for (const path of unserved) {
     if (findings.document.has(path)) findings.warn(path, 'has no effect in this version', 'leave it out', 'key');
   }
+  if (config.telemetry?.traces) findings.warn(['telemetry', 'traces'], 'has no effect in this version', 'false', 'key');
 }
 
 function checkUse(config: Config, findings: Findings): void {

@@ -5,6 +5,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { UpstreamTlsWritten } from './backend-keys.ts';
+import { parseHeaderFile } from './header-file.ts';
 import type { Findings } from './problem.ts';
 import type { HostWritten, PathWritten } from './route-keys.ts';
 import type { Config } from './schema.ts';
@@ -13,7 +14,7 @@ import type { Path } from './syntax.ts';
 /** Absolute path → content. */
 export type FileContents = ReadonlyMap<string, string>;
 
-type Use = 'certificates' | 'key' | 'text' | 'token' | 'secret' | 'exists';
+type Use = 'certificates' | 'key' | 'text' | 'token' | 'headers' | 'secret' | 'exists';
 
 interface NamedFile {
   readonly path: Path;
@@ -22,7 +23,7 @@ interface NamedFile {
 }
 
 /** What nobody but its owner, and a group of the owner's choice, may read. */
-const secretUses: ReadonlySet<Use> = new Set(['key', 'token', 'secret']);
+const secretUses: ReadonlySet<Use> = new Set(['key', 'token', 'headers', 'secret']);
 
 const largestText = 1024 * 1024;
 
@@ -55,6 +56,7 @@ const accepted: Readonly<Record<Use, string>> = {
   key: 'a PEM file with a private key without a passphrase',
   text: 'a text file of at most 1 MiB',
   token: 'a file whose first line is 32 characters or more without spaces, such as `openssl rand -hex 32` writes',
+  headers: 'a file with one "Name: value" a line',
   secret: 'a file that its owner alone can read',
   exists: 'a file that exists',
 };
@@ -62,6 +64,7 @@ const accepted: Readonly<Record<Use, string>> = {
 function judge(content: string, use: Use): void {
   if (use === 'key') createPrivateKey(content);
   if (use === 'token' && !/^[\x21-\x7e]{32,}\r?(\n|$)/.test(content)) throw new Error('holds no token');
+  if (use === 'headers') parseHeaderFile(content);
   if (use !== 'certificates') return;
   const blocks = content.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   if (blocks.length === 0) throw new Error('holds no certificate');
@@ -115,7 +118,7 @@ function addSecrets({ tls: { acme }, gate: { tor, oidc }, control, telemetry }: 
   add(control.token_file, 'token', 'control', 'token_file');
   add(control.cert_file, 'certificates', 'control', 'cert_file');
   add(control.key_file, 'key', 'control', 'key_file');
-  add(telemetry?.headers_file, 'secret', 'telemetry', 'headers_file');
+  add(telemetry?.headers_file, 'headers', 'telemetry', 'headers_file');
 }
 
 type Add = (file: string | null | undefined, use: Use, ...path: Path) => void;

@@ -102,6 +102,10 @@ export class InstalledApps implements AppOperations {
     });
   }
 
+  get engine(): Runtime {
+    return this.#runtime;
+  }
+
   /** What was chosen when the process started. */
   get runtime(): Declaration['runtime'] {
     return this.#chosen;

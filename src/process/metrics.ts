@@ -47,6 +47,19 @@ export class MetricsSum {
     return AggregatorRegistry.aggregate([this.#departed, ...processes]).metrics();
   }
 
+  /** Every family, added up over processes. */
+  totals(processes: readonly ProcessMetrics[]): ProcessMetrics {
+    const families = new Map<string, ProcessMetrics[number]>();
+    for (const metric of [this.#departed, ...processes].flat()) {
+      const found = families.get(metric.name);
+      families.set(
+        metric.name,
+        found === undefined ? metric : { ...found, values: [...found.values, ...metric.values] },
+      );
+    }
+    return [...families.values()].map((metric) => ({ ...metric, values: addUp(metric.values) }));
+  }
+
   /** One family's series, added up over processes: for reports and status. */
   sum(processes: readonly ProcessMetrics[], name: string): readonly Series[] {
     return addUp(

@@ -27,6 +27,7 @@ import { type MetricsMove, MetricsServer } from './metrics-server.ts';
 import { OnionServices } from './onion-services.ts';
 import type { CreateControlHandler, LastReload, ReloadResult } from './operations.ts';
 import { portGroundOf } from './ported-apps.ts';
+import type { ProcessMetrics } from './protocol.ts';
 import type { Published, StepObserver } from './publication-run.ts';
 import { type Household, RunningOperations } from './running-operations.ts';
 import { ServiceManager } from './service-manager.ts';
@@ -35,6 +36,7 @@ import { StateStore } from './state-store.ts';
 import { SupervisorMetrics } from './supervisor-metrics.ts';
 import { ServingGround } from './switch-ground.ts';
 import { Switches } from './switches.ts';
+import { Telemetry } from './telemetry.ts';
 import { TlsAdministration } from './tls-administration.ts';
 import type { TlsOperations } from './tls-operations.ts';
 import type { SpareWorker } from './worker-process.ts';
@@ -76,6 +78,7 @@ export class Supervisor implements Household {
   readonly #tls: TlsOperations;
   readonly #metrics = new SupervisorMetrics();
   readonly #metricsServer: MetricsServer;
+  readonly #telemetry: Telemetry;
   readonly #manager: ServiceManager;
   readonly #operations: RunningOperations;
   readonly #controlAddress: ControlAddress;
@@ -168,6 +171,15 @@ export class Supervisor implements Household {
       () => this.#serving.takeover.status(),
     );
     this.#metricsServer = new MetricsServer(() => this.metricsText(), log);
+    this.#telemetry = new Telemetry({
+      clock,
+      log,
+      book,
+      runtime: this.#apps.engine,
+      registry: this.#metrics.registry,
+      startedAt: this.startedAt,
+      metrics: async () => this.#serving.metrics.totals(await this.#allMetrics()),
+    });
     this.#manager = new ServiceManager(process.env, log);
     const switches = new Switches(clock, log, new ServingGround(this.#serving, clock.now));
     this.#operations = new RunningOperations(this.#serving, switches, this.#apps, this);
@@ -210,9 +222,13 @@ export class Supervisor implements Household {
   }
 
   async metricsText(): Promise<string> {
+    return this.#serving.metrics.text(await this.#allMetrics());
+  }
+
+  async #allMetrics(): Promise<readonly ProcessMetrics[]> {
     const workers = await this.#serving.workerMetrics();
     this.#metrics.collectGate(this.#gate.counts);
-    return this.#serving.metrics.text([...workers, this.#metrics.collect(this.#serving)]);
+    return [...workers, this.#metrics.collect(this.#serving)];
   }
 
   /** Stops accepting, lets everything finish within the drain limits. Resolves with the exit code. */
@@ -222,7 +238,7 @@ export class Supervisor implements Household {
     this.#log.info('draining');
     this.#manager.notify('STOPPING');
     this.#quieten();
-    await this.#serving.drain(drainGraceMs);
+    await Promise.all([this.#serving.drain(drainGraceMs), this.#telemetry.close()]);
     await this.#certificates.ended(certificatesGraceMs);
     this.#close();
     this.#log.info('ended');
@@ -257,6 +273,7 @@ export class Supervisor implements Household {
     const path = join(this.stateDir, socketName);
     this.#control = await ControlSocket.listen(path, createControlHandler(this.#operations, this.#log));
     (await this.#controlAddress.move(declaration.control)).adopt();
+    (await this.#telemetry.move(declaration.telemetry)).adopt();
     this.#apps.begin();
     this.#apps.onChange(() => this.#serving.lookAtPorts());
     this.#serving.takeover.follow();
@@ -324,6 +341,7 @@ export class Supervisor implements Household {
   async #publish(declaration: Declaration, certificates: LoadedCertificates): Promise<Published> {
     const moves: (MetricsMove | ControlMove)[] = [];
     try {
+      const telemetry = await this.#telemetry.move(declaration.telemetry);
       moves.push(await this.#metricsServer.move(declaration.metrics));
       moves.push(await this.#controlAddress.move(declaration.control));
       const routing = compileRouting(declaration);
@@ -336,6 +354,7 @@ export class Supervisor implements Household {
       });
       this.#gate.adopt(declaration.gate);
       for (const move of moves) move.adopt();
+      telemetry.adopt();
       await certificates.adopt();
       return published;
     } catch (error) {
@@ -361,6 +380,7 @@ export class Supervisor implements Household {
 
   #close(): void {
     this.#quieten();
+    void this.#telemetry.close();
     this.#controlAddress.close();
     this.#control?.close();
     this.#store.close();

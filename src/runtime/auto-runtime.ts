@@ -5,7 +5,7 @@
 import { Fault } from '../base/fault.ts';
 import type { ProbeResult } from '../switchover/probe-result.ts';
 import type { CommandRuntime, Processes } from './command-runtime.ts';
-import type { InstanceRef, Launch, LaunchCheck, PortProbe, Runtime, Started, StopStep } from './runtime.ts';
+import type { InstanceRef, Launch, LaunchCheck, PortProbe, Runtime, Started, StopStep, Tail } from './runtime.ts';
 
 export interface AutoRuntimeOptions {
   readonly commands: Runtime & Pick<CommandRuntime, 'began'>;
@@ -106,6 +106,11 @@ export class AutoRuntime implements Runtime {
     const text = await this.#options.commands.output(instance);
     if (text !== '') yield Buffer.from(text);
     else if (this.#mayBeContainer(instance)) yield* this.#options.containers.read!(instance, follow, signal);
+  }
+
+  async tail(launch: Launch, sinceMs: number, signal: AbortSignal): Promise<Tail | null> {
+    const isContainer = this.#options.engineUsed() && !this.#options.commands.began(launch.instance);
+    return isContainer ? this.#options.containers.tail!(launch, sinceMs, signal) : null;
   }
 
   #mayBeContainer({ managed, id }: InstanceRef): boolean {

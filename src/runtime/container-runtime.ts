@@ -36,6 +36,7 @@ import {
   type Runtime,
   type Started,
   type StopStep,
+  type Tail,
 } from './runtime.ts';
 import type { SecretDirectory } from './secret-directory.ts';
 import type { SecretFiles } from './secret-files.ts';
@@ -222,6 +223,27 @@ export class ContainerRuntime implements Runtime {
     for (const { id } of await this.#find(engine, instance.id)) {
       for await (const { data } of engine.containers.output(id, { follow, tail: outputTail, signal })) yield data;
     }
+  }
+
+  async tail(launch: Launch, sinceMs: number, signal: AbortSignal): Promise<Tail | null> {
+    const engine = await this.#options.engine();
+    const [found] = await this.#find(engine, launch.instance);
+    const container = found === undefined ? null : await engine.containers.inspect(found.id);
+    if (container === null) return null;
+    const { id, image } = container;
+    const chunks = engine.containers.output(id, { follow: true, sinceMs, timestamps: true, signal });
+    return { container: id, image, secrets: await this.#unspoken(launch), chunks };
+  }
+
+  /** What a container may hold: what it was started with, what served last, and what is set now. */
+  async #unspoken(launch: Launch): Promise<readonly string[]> {
+    const values = new Set(this.#secretsOf.get(launch.instance) ?? []);
+    for (const again of [true, false]) {
+      for (const value of (await this.#secrets({ ...launch, again })).values()) values.add(value);
+    }
+    // A key of many lines is printed line by line.
+    const parts = [...values].flatMap((value) => value.split(/\r?\n/)).filter(({ length }) => length >= redactedLength);
+    return [...new Set(parts)].sort((a, b) => b.length - a.length);
   }
 
   async install(launch: Launch): Promise<void> {

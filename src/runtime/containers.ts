@@ -16,6 +16,17 @@ import {
   ownerLabels,
 } from './ownership.ts';
 
+export interface OutputOrder {
+  readonly follow: boolean;
+  /** Epoch ms. */
+  readonly sinceMs?: number;
+  /** At most so many lines of what was before. */
+  readonly tail?: number;
+  /** Each frame begins with the time at which the engine took it. */
+  readonly timestamps?: boolean;
+  readonly signal?: AbortSignal;
+}
+
 export interface Container {
   readonly id: string;
   readonly name: string;
@@ -170,10 +181,10 @@ export class Containers {
     });
   }
 
-  /** Output of this container. `sinceMs`: epoch; `tail`: at most so many lines of what was before. */
+  /** Output of this container. */
   async *output(
     id: string,
-    { follow, sinceMs, tail, signal }: { follow: boolean; sinceMs?: number; tail?: number; signal?: AbortSignal },
+    { follow, sinceMs, tail, timestamps = false, signal }: OutputOrder,
   ): AsyncIterableIterator<OutputChunk> {
     await this.#ours(id);
     const stream = await this.#client.stream({
@@ -185,6 +196,7 @@ export class Containers {
         follow,
         since: sinceMs === undefined ? undefined : (sinceMs / 1000).toFixed(3),
         tail: tail ?? 'all',
+        timestamps,
       },
       ...(signal === undefined ? {} : { signal }),
     });

@@ -6,6 +6,8 @@ export type OutputStream = 'stdout' | 'stderr';
 export interface OutputChunk {
   readonly stream: OutputStream;
   readonly data: Buffer;
+  /** False: the frame began in an earlier chunk. */
+  readonly begins: boolean;
 }
 
 const headerLength = 8;
@@ -14,6 +16,7 @@ export class LogFrames {
   readonly #header = Buffer.alloc(headerLength);
   #headerLength = 0;
   #left = 0;
+  #begins = true;
   #stream: OutputStream = 'stdout';
 
   *read(chunk: Buffer): IterableIterator<OutputChunk> {
@@ -21,7 +24,8 @@ export class LogFrames {
     while (at < chunk.length) {
       if (this.#left > 0) {
         const end = Math.min(chunk.length, at + this.#left);
-        yield { stream: this.#stream, data: chunk.subarray(at, end) };
+        yield { stream: this.#stream, data: chunk.subarray(at, end), begins: this.#begins };
+        this.#begins = false;
         this.#left -= end - at;
         at = end;
         continue;
@@ -32,6 +36,7 @@ export class LogFrames {
       at += taken;
       if (this.#headerLength < headerLength) return;
       this.#headerLength = 0;
+      this.#begins = true;
       this.#stream = this.#header[0] === 2 ? 'stderr' : 'stdout';
       this.#left = this.#header.readUInt32BE(4);
     }

@@ -4,6 +4,7 @@
 import type { App, AppService } from '../manifest/app.ts';
 import type { Probe } from '../manifest/readiness.ts';
 import type { ProbeResult } from '../switchover/probe-result.ts';
+import type { OutputChunk } from './log-frames.ts';
 
 /** One generation of a service that is to run. */
 export interface Launch {
@@ -89,8 +90,22 @@ export interface Runtime {
   prune?(incarnation: string): Promise<void>;
   /** What it writes, as it comes; with `follow` until it ends. */
   read?(instance: InstanceRef, follow: boolean, signal: AbortSignal): AsyncIterable<Buffer>;
+  /**
+   * The container of an instance, and everything that it writes from `sinceMs` (epoch; 0: its start) on, each frame with the
+   * engine's time in front; null: there is none. Throws when its secrets are not known: nobody could take them out.
+   */
+  tail?(launch: Launch, sinceMs: number, signal: AbortSignal): Promise<Tail | null>;
   /** Ends every wait of ours; what runs runs on. */
   close?(): void;
+}
+
+export interface Tail {
+  readonly container: string;
+  /** Digest of the image's configuration: "sha256:...". */
+  readonly image: string;
+  /** Must not be told on: the longest first. */
+  readonly secrets: readonly string[];
+  readonly chunks: AsyncIterable<OutputChunk>;
 }
 
 /** A probe that dials. */
