@@ -269,6 +269,10 @@ export class Forward implements BackendReceiver, Ask, ClaimHolder, CompressedBod
     }
   }
 
+  get dataDone(): boolean {
+    return this.#compressed === null && this.#exchange.client.dataDone === true;
+  }
+
   responseFlush(): void {
     if (this.#compressed === null) this.#exchange.client.flush();
   }

@@ -2,7 +2,7 @@
 // Invariant: it is idle only when the request was sent completely, the response was read to its end, nothing followed it,
 // and the backend lets the connection live; any byte or end of stream while idle destroys it.
 import type { Socket } from 'node:net';
-import type { DirectReads } from '../base/direct-reads.ts';
+import type { BulkReads, ChunkTaker } from '../base/bulk-reads.ts';
 import { Fault, type FaultCode } from '../base/fault.ts';
 import { FieldId } from '../message/field-id.ts';
 import type { Fields } from '../message/fields.ts';
@@ -20,7 +20,7 @@ export interface ClientConnectionOptions {
   /** Backend address as configured, for faults and the log. */
   readonly address: string;
   /** Where the socket's bytes come from when they do not come as a stream. */
-  readonly reads?: DirectReads | null;
+  readonly reads?: BulkReads | null;
   /** Asked anew for each head: limits are reloadable. */
   limits(): HeadLimits;
   /** The exchange is over and another one may begin; may call `open` at once. */
@@ -38,7 +38,7 @@ const interimMax = 64;
 
 type Phase = 'idle' | 'head' | 'body' | 'tunnel' | 'closed';
 
-export class ClientConnection implements BackendHost {
+export class ClientConnection implements BackendHost, ChunkTaker {
   readonly writer: MessageWriter;
   /** Requests begun so far. */
   served = 0;
@@ -52,6 +52,8 @@ export class ClientConnection implements BackendHost {
   /** Bytes received and not yet consumed: `#chunk[#at…]`. */
   #chunk: Buffer | null = null;
   #at = 0;
+  /** Somebody may still look at what came last. */
+  #held = false;
   #advancing = false;
   #paused = false;
   #peerEnded = false;
@@ -69,7 +71,7 @@ export class ClientConnection implements BackendHost {
     socket.on('error', this.#onError);
     socket.on('close', this.#onClose);
     if (options.reads == null) socket.on('data', this.#onData);
-    else options.reads.taker = this.#onDirect;
+    else options.reads.taker = this;
     socket.on('end', this.#onEnd);
     socket.on('drain', this.#onDrain);
     if (socket.destroyed) this.#phase = 'closed';
@@ -112,10 +114,16 @@ export class ClientConnection implements BackendHost {
     this.#advance();
   };
 
-  readonly #onDirect = (chunk: Buffer): boolean => {
+  /** For `BulkReads` alone. */
+  take(chunk: Buffer): boolean {
+    this.#held = false;
     this.#onData(chunk);
     return !this.#paused;
-  };
+  }
+
+  get holdsChunk(): boolean {
+    return this.#held || this.#chunk !== null;
+  }
 
   readonly #onEnd = (): void => {
     this.#peerEnded = true;
@@ -205,8 +213,11 @@ export class ClientConnection implements BackendHost {
     const decoder = this.#decoder;
     const event = decoder.next(chunk, this.#at);
     this.#at = decoder.offset;
-    if (event === 'data') this.#stream!.receiver.responseData(decoder.data);
-    else if (event === 'broken') this.#fail('upstream-bad-response', decoder.problem);
+    if (event === 'data') {
+      const { receiver } = this.#stream!;
+      receiver.responseData(decoder.data);
+      this.#held = receiver.dataDone !== true;
+    } else if (event === 'broken') this.#fail('upstream-bad-response', decoder.problem);
   }
 
   /** The backend ended its direction, and everything before that is consumed. */
@@ -262,12 +273,13 @@ export class ClientConnection implements BackendHost {
     }
     const socket = this.#socket;
     const early = this.#at === this.#chunk!.length ? null : this.#chunk!.subarray(this.#at);
+    this.#held = true;
     this.#release('tunnel');
     this.#options.onAnswer?.(this, head);
     socket.off('data', this.#onData);
     // Whoever gets the tunnel reads a stream.
     const { reads } = this.#options;
-    if (reads != null) reads.taker = (chunk) => socket.push(chunk);
+    if (reads != null) reads.taker = { take: (chunk) => socket.push(chunk), holdsChunk: true };
     socket.off('end', this.#onEnd);
     socket.off('drain', this.#onDrain);
     socket.off('error', this.#onError);

@@ -83,6 +83,11 @@ export class ServerStream implements ClientStream {
     return this.#host === null ? true : this.#host.writer.data(chunk);
   }
 
+  /** What the kernel has taken is done with; under TLS the socket says so later, when it is true as well. */
+  get dataDone(): boolean {
+    return this.#host !== null && this.#host.socket.writableLength === 0;
+  }
+
   sendEnd(trailers: Fields | null): void {
     const host = this.#host;
     if (host === null) return;

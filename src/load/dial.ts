@@ -2,18 +2,18 @@
 // Invariant: calls back exactly once; a socket that failed is destroyed.
 import { isIP, Socket, connect as tcpConnect } from 'node:net';
 import { connect as tlsConnect } from 'node:tls';
-import { DirectReads } from '../base/direct-reads.ts';
+import { BulkReads } from '../base/bulk-reads.ts';
 import { ClientConnection } from '../http1/client-connection.ts';
 import { errorWord, type Lane, type LaneHost } from './lane.ts';
 import type { LoadPlan } from './plan.ts';
 
-export type Dialled = (error: Error | null, socket: Socket, reads: DirectReads | null) => void;
+export type Dialled = (error: Error | null, socket: Socket, reads: BulkReads | null) => void;
 
 export function dial(plan: LoadPlan, alpn: string, done: Dialled): void {
   let over = false;
   const { host, port, tls } = plan;
   let socket: Socket;
-  let reads: DirectReads | null = null;
+  let reads: BulkReads | null = null;
   const finish = (error: Error | null): void => {
     if (over) return;
     over = true;
@@ -27,7 +27,7 @@ export function dial(plan: LoadPlan, alpn: string, done: Dialled): void {
   if (tls === null) {
     if (isIP(host) === 0) socket = tcpConnect({ host, port, noDelay: true });
     else {
-      reads = new DirectReads();
+      reads = new BulkReads();
       socket = new Socket({ onread: reads.onread }).connect({ host, port });
       socket.setNoDelay(true);
     }

@@ -44,7 +44,7 @@ export class Http2Connection {
         return;
       }
       // The session reads its socket by itself.
-      if (reads !== null) reads.taker = (chunk) => socket.push(chunk);
+      if (reads !== null) reads.taker = { take: (chunk) => socket.push(chunk), holdsChunk: true };
       this.#host.connected();
       const scheme = plan.tls === null ? 'http' : 'https';
       const session = connect(`${scheme}://${plan.authority}`, {

@@ -55,6 +55,8 @@ export interface ClientStream {
   sendHead(head: ResponseHead, last: boolean, close: boolean): void;
   /** False: stop until `receiver.clientWritable()`. */
   sendData(chunk: Buffer): boolean;
+  /** True: no chunk that was sent is looked at any more, its memory may be used again. Absent: it may be. */
+  readonly dataDone?: boolean;
   /** Trailers are dropped where the client cannot take them. */
   sendEnd(trailers: Fields | null): void;
   /** Lets a head that is kept back go out now. */
@@ -122,6 +124,8 @@ export interface ResponseReceiver {
   responseInformation(status: number, fields: Fields): void;
   responseHead(head: ResponseHead): void;
   responseData(chunk: Buffer): void;
+  /** True: nothing of the chunks so far is looked at any more, their memory may be used again. Absent: it may be. */
+  readonly dataDone?: boolean;
   responseEnd(trailers: Fields | null): void;
   /** After this the backend connection is already discarded. `fault.retry` tells whether anything may have been read. */
   responseFailed(fault: Fault): void;

@@ -1,7 +1,6 @@
 // One backend of a generation in one worker: whether it may be chosen, what it is doing, and its connections.
 // Invariant: `inflight` counts every exchange from the moment this backend was chosen for it to its end, tunnels included.
 import { BulkReads } from '../base/bulk-reads.ts';
-import { DirectReads } from '../base/direct-reads.ts';
 import type { Fault } from '../base/fault.ts';
 import type { Cell } from '../base/metrics.ts';
 import type { BackendReceiver } from '../message/stream.ts';
@@ -212,7 +211,7 @@ export class LiveBackend implements Candidate, Ledger {
     const { address } = this;
     const h2 = protocol === 'h2' || protocol === 'h2c';
     // Only HTTP/1.1 tunnels can use a direction that the backend has closed its side of.
-    const connector = new Connector(this.#backend, tls, !h2, deadlines, h2 ? null : () => new DirectReads());
+    const connector = new Connector(this.#backend, tls, !h2, deadlines, h2 ? null : () => new BulkReads());
     const cells = this.#cells;
     const dial = h2
       ? (pool: Pool, timeoutMs: number): Dial =>

@@ -3,8 +3,8 @@
 // nobody listens for errors on the socket, so the new owner must do so in the same call.
 import { isIP, type OnReadOpts, Socket, type SocketConstructorOpts, type TcpSocketConnectOpts } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
+import type { BulkReads } from '../base/bulk-reads.ts';
 import type { DeadlineHolder, Deadlines } from '../base/deadlines.ts';
-import type { DirectReads } from '../base/direct-reads.ts';
 import { Fault } from '../base/fault.ts';
 import type { Backend } from '../model/snapshot.ts';
 import type { BackendTls } from './backend-tls.ts';
@@ -14,7 +14,7 @@ export interface SocketReads {
   readonly onread: OnReadOpts;
 }
 
-export interface ConnectListener<R extends SocketReads = DirectReads> {
+export interface ConnectListener<R extends SocketReads = BulkReads> {
   /** `reads`: where the socket's bytes come from instead of its stream; null: from the stream, as usual. */
   connected(socket: Socket | TLSSocket, reads: R | null): void;
   connectFailed(fault: Fault): void;
@@ -23,7 +23,7 @@ export interface ConnectListener<R extends SocketReads = DirectReads> {
 /** Probes of a dead peer start after this much silence; they also end tunnels whose backend vanished. */
 const tcpKeepAliveMs = 60_000;
 
-export class Connector<R extends SocketReads = DirectReads> {
+export class Connector<R extends SocketReads = BulkReads> {
   readonly #backend: Backend;
   readonly #host: string;
   readonly #tls: BackendTls | null;
@@ -93,7 +93,7 @@ export class Connector<R extends SocketReads = DirectReads> {
   }
 }
 
-export class Attempt<R extends SocketReads = DirectReads> implements DeadlineHolder {
+export class Attempt<R extends SocketReads = BulkReads> implements DeadlineHolder {
   deadlineAt = 0;
   deadlinePlace = -1;
   /** For the listener; null while the stream is what is read. */

@@ -1,7 +1,7 @@
 // One HTTP/1.1 connection to a backend as its pool sees it.
 // Invariant: it has room exactly while the engine calls the connection idle and nobody retired it.
 import type { Socket } from 'node:net';
-import type { DirectReads } from '../base/direct-reads.ts';
+import type { BulkReads } from '../base/bulk-reads.ts';
 import type { Fault } from '../base/fault.ts';
 import { ClientConnection } from '../http1/client-connection.ts';
 import { FieldId } from '../message/field-id.ts';
@@ -18,18 +18,18 @@ export interface H1Options {
   readonly limits: () => AnswerLimits;
 }
 
-export class H1Dial implements Dial, ConnectListener {
+export class H1Dial implements Dial, ConnectListener<BulkReads> {
   readonly #pool: Pool;
   readonly #options: H1Options;
-  readonly #attempt: Attempt;
+  readonly #attempt: Attempt<BulkReads>;
 
-  constructor(pool: Pool, connector: Connector, timeoutMs: number, options: H1Options) {
+  constructor(pool: Pool, connector: Connector<BulkReads>, timeoutMs: number, options: H1Options) {
     this.#pool = pool;
     this.#options = options;
     this.#attempt = connector.connect(timeoutMs, this);
   }
 
-  connected(socket: Socket, reads: DirectReads | null): void {
+  connected(socket: Socket, reads: BulkReads | null): void {
     this.#pool.dialled(this, new H1Connection(socket, reads, this.#pool, this.#options));
   }
 
@@ -50,7 +50,7 @@ export class H1Connection extends PooledConnection {
   #inWork = 0;
   #retired = false;
 
-  constructor(socket: Socket, reads: DirectReads | null, pool: Pool, options: H1Options) {
+  constructor(socket: Socket, reads: BulkReads | null, pool: Pool, options: H1Options) {
     super();
     this.#pool = pool;
     this.#ledger = options.ledger;

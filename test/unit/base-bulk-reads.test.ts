@@ -108,3 +108,15 @@ test('little reads, and a socket that is paused, need no buffer of their own', a
   await until('the rest', () => keeper.size === total + 20_001);
   expect(reads.holdsBuffer).toBe(false);
 });
+
+test('what is pushed on becomes a stream again, with its back-pressure', async () => {
+  const { reads, socket, peer } = await pair();
+  reads.taker = { take: (chunk) => socket.push(chunk), holdsChunk: true };
+  peer.end(marked(total));
+  await until('a full stream', () => socket.readableLength > 0);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(socket.readableLength).toBeLessThan(512 * 1024);
+  const read: Buffer[] = [];
+  for await (const chunk of socket) read.push(chunk as Buffer);
+  expect(Buffer.concat(read).equals(marked(total))).toBe(true);
+});
