@@ -74,7 +74,7 @@ function verdict(value: number, { most }: Limit): string {
   return most === 0 ? '**missed**' : `**missed by ${Math.max(1, Math.round((value / most - 1) * 100))} %**`;
 }
 
-const number = (value: number, digits: number): string => (Number.isNaN(value) ? '–' : value.toFixed(digits));
+const number = (value: number, digits: number): string => (Number.isFinite(value) ? value.toFixed(digits) : '–');
 
 function details(name: string, result: Measured | null): string {
   if (result === null) return `### ${name}\n\nNot measured.`;

@@ -18,7 +18,7 @@ function cells(result: Result): readonly (readonly string[])[] {
   const { key, title, digits } = first!;
   const base = result.contestants[0]!;
   const ours = figureOf(base.rounds, key);
-  const text = (value: number, places: number): string => (Number.isNaN(value) ? '–' : value.toFixed(places));
+  const text = (value: number, places: number): string => (Number.isFinite(value) ? value.toFixed(places) : '–');
   return [
     ['', title, 'spread', `${base.name} ÷ this`, ...others.map((figure) => figure.title)],
     ...result.contestants.map(({ name, rounds }) => {

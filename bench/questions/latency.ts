@@ -1,7 +1,7 @@
 // How long does the slowest hundredth of requests take at half of the load that Turnpike can carry?
 // Invariant: everybody gets the same rate; latencies count from when a request was due (no coordinated omission).
 import { expectSmall } from '../check.ts';
-import { type Contestant, caddy, haproxy, httpProxy3, nginx, turnpike } from '../contestants.ts';
+import { type Contestant, haproxy, nginx, turnpike } from '../contestants.ts';
 import { turnpikeBench, wrk } from '../load.ts';
 import { type Question, warmSeconds } from '../question.ts';
 
@@ -12,7 +12,8 @@ let rate = 0;
 export const question: Question = {
   name: 'latency',
   asks: 'small responses, HTTP/1.1 keep-alive, 64 connections, at half of the rate that Turnpike can carry',
-  contestants: [turnpike, haproxy, nginx, caddy, httpProxy3],
+  // The others do not carry it.
+  contestants: [turnpike, haproxy, nginx],
   figures: [
     { key: 'p99', title: 'p99 ms', digits: 2 },
     { key: 'p50', title: 'p50 ms', digits: 2 },
