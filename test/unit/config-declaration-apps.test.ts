@@ -12,9 +12,10 @@ import { TestCa } from '../support/certificates.ts';
 const directory = mkdtempSync(join(tmpdir(), 'turnpike-declared-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 mkdirSync(join(directory, 'secrets'));
-for (const name of ['eab', 'cloudflare', 'tsig', 'acme-dns.json', 'tor', 'oidc', 'otlp', 'key']) {
+for (const name of ['eab', 'cloudflare', 'tsig', 'acme-dns.json', 'tor', 'oidc', 'key']) {
   writeFileSync(join(directory, 'secrets', name), 'x\n', { mode: 0o600 });
 }
+writeFileSync(join(directory, 'secrets', 'otlp'), 'Authorization: x\n', { mode: 0o600 });
 writeFileSync(join(directory, 'secrets', 'control'), `${'t'.repeat(40)}\n`, { mode: 0o600 });
 const at = (name: string): string => join(directory, name);
 const ca = new TestCa('declared');

@@ -269,6 +269,10 @@ describe('apps', () => {
     ['[backups]\nkeep = 0', ['backups.keep', 2, 'from 1 to 10000']],
     ['[telemetry]\nlogs = true', ['telemetry.endpoint', 1, 'is missing']],
     ['[telemetry]\nendpoint = "http://otel.example:4318"\nlogs = true', ['telemetry.endpoint', 2, 'not protected']],
+    [
+      `[telemetry]\nendpoint = "http://127.0.0.1:4318"\nheaders_file = "${secret}"`,
+      ['telemetry.headers_file', 3, 'line 1 is not "Name: value"'],
+    ],
   ]);
 });
 
@@ -543,8 +547,8 @@ describe('warnings never fail', () => {
     ],
     [`${web}${host('a.example.net')}[backups]\nkeep = 3`, 'backups', 'in this version'],
     [
-      `${web}${host('a.example.net')}[telemetry]\nendpoint = "http://127.0.0.1:4318"\nlogs = true`,
-      'telemetry',
+      `${web}${host('a.example.net')}[telemetry]\nendpoint = "http://127.0.0.1:4318"\ntraces = true`,
+      'telemetry.traces',
       'in this version',
     ],
   ])('%s', async (text, key, words) => {
