@@ -41,10 +41,12 @@ export class LogExport {
   readonly #options: LogExportOptions;
   readonly #followed = new Map<string, Followed>();
   readonly #looks;
+  readonly #begunAt: number;
   #closed = false;
 
   constructor(options: LogExportOptions) {
     this.#options = options;
+    this.#begunAt = options.clock.now();
     this.#looks = options.clock.every(lookMs, () => this.#look());
     this.#look();
   }
@@ -81,7 +83,8 @@ export class LogExport {
   }
 
   async #follow(wanted: Wanted, followed: Followed): Promise<void> {
-    const mark = new LogMark();
+    // What was there before us was told by who was here before us.
+    const mark = new LogMark(wanted.instance.startedAt < this.#begunAt ? this.#begunAt : 0);
     let rest = lookMs;
     while (!this.#closed && !followed.stop.signal.aborted) {
       try {

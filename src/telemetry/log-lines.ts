@@ -163,9 +163,16 @@ export class LogMark {
   /** Where a break was, until lines behind it come. */
   #break: { readonly nanos: bigint; left: number } | null = null;
 
-  /** Where to begin again; 0: at the start. */
+  readonly #fromMs: number;
+
+  /** `fromMs`: where to begin, epoch; 0: at the start. */
+  constructor(fromMs = 0) {
+    this.#fromMs = fromMs;
+  }
+
+  /** Where to begin, or to begin again. */
   get sinceMs(): number {
-    return Number(this.#nanos / 1_000_000n);
+    return this.#nanos === 0n ? this.#fromMs : Number(this.#nanos / 1_000_000n);
   }
 
   beginAgain(): void {
