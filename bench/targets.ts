@@ -137,7 +137,7 @@ export const rows: readonly Row[] = [
   },
   {
     question: 'routes',
-    work: '10 000 routes, CPU µs / request',
+    work: '2 routes, and 10 000: CPU µs / request',
     ...cpu,
     limits: [
       {
@@ -148,7 +148,7 @@ export const rows: readonly Row[] = [
   },
   {
     question: 'workers',
-    work: '2 workers, CPU µs / request',
+    work: '1 worker, and 2: CPU µs / request',
     ...cpu,
     limits: [
       {

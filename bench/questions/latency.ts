@@ -2,7 +2,7 @@
 // Invariant: everybody gets the same rate; latencies count from when a request was due (no coordinated omission).
 import { expectSmall } from '../check.ts';
 import { type Contestant, haproxy, nginx, turnpike } from '../contestants.ts';
-import { turnpikeBench, wrk } from '../load.ts';
+import { turnpikeReport, wrk } from '../load.ts';
 import { type Question, warmSeconds } from '../question.ts';
 
 /** What one generator beside the contestant and the backend keeps up with on two cores. */
@@ -18,6 +18,7 @@ export const question: Question = {
     { key: 'p99', title: 'p99 ms', digits: 2 },
     { key: 'p50', title: 'p50 ms', digits: 2 },
     { key: 'max', title: 'slowest ms', digits: 1 },
+    { key: 'unsent', title: 'never sent', digits: 0 },
     { key: 'rate', title: 'requests / s', digits: 0 },
   ],
   async measure(contestant, ground, seconds) {
@@ -27,9 +28,10 @@ export const question: Question = {
       await expectSmall(contestant.port, false);
       const warm = await wrk(url, { connections: 64, seconds: seconds > 1 ? warmSeconds : 1 });
       if (rate === 0) rate = halfOf(contestant, warm.requests / warm.seconds);
-      const load = await turnpikeBench(url, { connections: 64, seconds }, '--rate', String(rate));
-      const { p50, p99, max } = load;
-      return { p50: p50 / 1000, p99: p99 / 1000, max: max / 1000, rate: load.requests / load.seconds };
+      const report = await turnpikeReport(url, { connections: 64, seconds }, '--rate', String(rate));
+      const { percentiles, max } = report.latency;
+      const [p50, p99] = [percentiles['50']! / 1000, percentiles['99']! / 1000];
+      return { p50, p99, max: max / 1000, rate: report.perSecond, unsent: report.unsent };
     } finally {
       await program.stop();
     }
