@@ -8,7 +8,7 @@ import { expectSmall } from '../check.ts';
 import { caddy, haproxy, nginx, turnpike } from '../contestants.ts';
 import type { Question } from '../question.ts';
 
-const idleClients = 2000;
+const idleClients = 6000;
 const stalledClients = 100;
 const settleMs = 1500;
 
