@@ -216,7 +216,7 @@ export const rows: readonly Row[] = [
         most: 20,
         digits: 2,
         unit: ' ms',
-        seen: (figures) => Math.max(0, figures.of('p99') - figures.of('p99', 'turnpike without switches')),
+        seen: (figures) => Math.max(0, figures.of('p99') - figures.of('p99', 'without switches')),
       },
     ],
   },

@@ -17,8 +17,8 @@ const secure = `https://127.0.0.1:${nginx.tlsPort}/`;
 const loads: Readonly<Record<string, (seconds: number) => Promise<Load>>> = {
   'turnpike bench': (seconds) => turnpikeBench(plain, { connections, seconds }),
   wrk: (seconds) => wrk(plain, { connections, seconds }),
-  'turnpike bench, TLS': (seconds) => turnpikeBench(secure, { connections, seconds }),
-  'wrk, TLS': (seconds) => wrk(secure, { connections, seconds }),
+  'TLS, turnpike bench': (seconds) => turnpikeBench(secure, { connections, seconds }),
+  'TLS, wrk': (seconds) => wrk(secure, { connections, seconds }),
   'turnpike bench --h2': (seconds) =>
     turnpikeBench(secure, { connections: 8, seconds }, '--h2', '--streams', String(streams)),
   h2load: (seconds) => h2load(secure, streams, { connections: 8, seconds }),

@@ -9,7 +9,7 @@ import { turnpikeBench, turnpikeReport } from '../load.ts';
 import { ports } from '../ports.ts';
 import type { Question } from '../question.ts';
 
-const calm = turnpikeWith('turnpike without reloads', '', manyRoutes(10_000));
+const calm = turnpikeWith('without reloads', '', manyRoutes(10_000));
 const reloading = turnpikeWith('turnpike', '', manyRoutes(10_000));
 const pauseMs = 500;
 

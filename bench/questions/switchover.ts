@@ -8,7 +8,7 @@ import { turnpikeBench, turnpikeReport } from '../load.ts';
 import { ports } from '../ports.ts';
 import type { Question } from '../question.ts';
 
-const calm = turnpikeWith('turnpike without switches', '');
+const calm = turnpikeWith('without switches', '');
 const pauseMs = 200;
 
 export const question: Question = {
