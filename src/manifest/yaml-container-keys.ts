@@ -125,7 +125,7 @@ const containerKeys = {
   ),
   build: optional(
     table('build', buildKeys),
-    'An image built here, instead of image. Needs an engine.',
+    'An image built here, instead of image. Needs an engine; this version checks it and refuses to deploy it.',
     '{ context: app }',
   ),
   network: optional(networkName, 'A named network to join instead of a private one, or host.', 'archy-net'),
