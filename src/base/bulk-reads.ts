@@ -1,5 +1,6 @@
 // Reads of a plaintext socket that may carry bulk: little ones into one buffer of the process and copied out, full ones into
-// a larger buffer of the socket's own, which is handed on as it is and used again when it is free.
+// a larger buffer of the socket's own, which is handed on as it is and used again. Who holds what it was given (a slow
+// client, a socket of TLS) gets copies of the right size: large buffers that pile up behind it would be what it costs.
 // Invariant: a chunk is never written to while its taker holds it; a socket that waits for bytes, or is stalled, has no buffer
 // of its own.
 import type { OnReadOpts } from 'node:net';
@@ -47,15 +48,15 @@ export class BulkReads {
       const chunk = Buffer.allocUnsafe(length);
       shared.copy(chunk, 0, 0, length);
       const more = taker.take(chunk);
-      if (more && isFull) this.#next = takeOwn();
+      if (more && isFull && !taker.holdsChunk) this.#next = takeOwn();
       return more;
     }
     const more = taker.take(from.subarray(0, length));
     const isFree = !taker.holdsChunk;
-    if (!more || !isFull) {
+    if (!more || !isFull || !isFree) {
       this.#next = shared;
       if (isFree) spare = from;
-    } else if (!isFree) this.#next = takeOwn();
+    }
     return more;
   }
 }
